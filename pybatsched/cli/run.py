@@ -159,7 +159,7 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
             results.n_over = sum(session.engine.jobs.n_over.values())
             if job.is_five:
                 batsim5.settle_files(results.part, session.notes, is_whole=finished)
-    ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
+    ids = (full_id(name, one) for name, workload in job.workloads.items() for one in workload.values("id"))
     tally = Tally(job.spec.tau_s, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{run_state.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{run_state.JOBS}", ids, tally=tally)

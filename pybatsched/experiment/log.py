@@ -24,6 +24,7 @@ from pybatsched.workload import prepare
 from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
+from pybatsched.workload.job_columns import plain_column
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending, parsed
 from pybatsched.workload.report import LintReport
@@ -93,7 +94,7 @@ class Log:
     @cached_property
     def digest(self) -> str:
         """A digest of the content: of the file, or of the jobs if they are not those of a file."""
-        content = [self.workload.jobs, self.workload.profiles, self.workload.n_procs]
+        content = [list(self.workload.jobs), self.workload.profiles, self.workload.n_procs]
         return self.file_digest or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -109,21 +110,24 @@ class Log:
         `evaluated` is False for the jobs of a warm-up. Fields with lists or objects are left out.
         """
         jobs, profiles = self.workload.jobs, self.workload.profiles
+        table = pl.DataFrame(plain_columns(jobs) if isinstance(jobs, list) else jobs.columns())
         runtimes = {name: delay_of(profile, profiles) for name, profile in profiles.items()}
-        some_count = any("evaluated" in job for job in jobs)
-        columns: dict[str, list[Any]] = {
-            "id": [f"w0!{job['id']}" for job in jobs],
-            "submitted_at": [float(job["subtime"]) for job in jobs],
-            "n_procs": [job["res"] for job in jobs],
-            "runtime_s": [_seconds(runtimes.get(job["profile"])) for job in jobs],
-            "walltime_s": [_seconds(job.get("walltime")) for job in jobs],
-            "estimate_s": [_seconds(job.get("estimate")) for job in jobs],
-            "user": [None if job.get("user") is None else str(job["user"]) for job in jobs],
-            "evaluated": [not some_count or job.get("evaluated") is True for job in jobs],
-        }
-        kinds = {"id": pl.String, "user": pl.String, "n_procs": pl.Int64, "evaluated": pl.Boolean}
-        series = [pl.Series(name, values, kinds.get(name, pl.Float64)) for name, values in columns.items()]
-        return pl.DataFrame([*series, *plain_columns(jobs, _KNOWN)])
+
+        def column(field: str, name: str, kind: Any = pl.Float64) -> pl.Series:
+            known = table[field] if field in table.columns else pl.Series([None] * len(jobs))
+            return known.cast(kind, strict=False).alias(name)
+
+        profile = column("profile", "runtime_s", pl.String)
+        kept = [
+            ("w0!" + column("id", "id", pl.String)).alias("id"),
+            column("subtime", "submitted_at"),
+            column("res", "n_procs", pl.Int64),
+            profile.replace_strict(list(runtimes), list(runtimes.values()), return_dtype=pl.Float64),
+            *(_known(column(name, f"{name}_s")) for name in ("walltime", "estimate")),
+            column("user", "user", pl.String),
+            column("evaluated", "evaluated", pl.Boolean).fill_null("evaluated" not in self.workload.fields),
+        ]
+        return pl.DataFrame([*kept, *(one for one in table if one.name not in _KNOWN)])
 
     @cached_property
     def findings(self) -> pl.DataFrame:
@@ -358,27 +362,13 @@ def name_of_file(path: str | Path) -> str:
     return name
 
 
-def _seconds(value: Any) -> float | None:
-    """Return a duration, None for a missing one: Batsim writes -1 for no walltime."""
-    return None if value is None or value < 0 else float(value)
+def _known(seconds: pl.Series) -> pl.Series:
+    """Return durations without those below 0: Batsim writes -1 for no walltime."""
+    return seconds.set(seconds < 0, None)
 
 
-def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str]) -> list[pl.Series]:
-    """Return a column for each field of jobs that holds texts or numbers, except for those in `known`. O(fields).
-
-    Numbers stay numbers if all values are; else the column has texts. Missing values are null.
-    """
+def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[pl.Series]:
+    """Return a column for each field of jobs that holds texts or numbers, except for those in `known`. O(fields)."""
     names = dict.fromkeys(name for job in jobs for name in job if name not in known)
-    columns = []
-    for name in names:
-        values = [job.get(name) for job in jobs]
-        kinds = {type(value) for value in values if value is not None}
-        if not kinds or not kinds <= {bool, int, float, str}:
-            continue
-        if kinds == {bool}:
-            columns.append(pl.Series(name, values, pl.Boolean))
-        elif kinds <= {int, float}:
-            columns.append(pl.Series(name, values, pl.Int64 if kinds == {int} else pl.Float64, strict=False))
-        else:
-            columns.append(pl.Series(name, [None if value is None else str(value) for value in values], pl.String))
-    return columns
+    made = (plain_column(name, [job.get(name) for job in jobs]) for name in names)
+    return [one for one in made if one is not None]

@@ -77,9 +77,13 @@ class Play:
         self.is_over = False
         self._evaluated = evaluated_ids(scenario.workloads)
         self._n_procs = scenario.platform.n_procs
-        jobs = (job for workload in scenario.workloads.values() for job in workload.jobs)
-        counted = (job for job in jobs if self._evaluated is None or job.get("evaluated") is True)
-        self._n_jobs = max(sum(job["res"] <= self._n_procs for job in counted), 1)  # others are rejected
+        counted = (
+            size
+            for workload in scenario.workloads.values()
+            for size, counts in zip(workload.values("res"), workload.values("evaluated"), strict=True)
+            if self._evaluated is None or counts is True
+        )
+        self._n_jobs = max(sum(size <= self._n_procs for size in counted), 1)  # others are rejected
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
         self._engine = Engine(plan.make, plan.source.name)

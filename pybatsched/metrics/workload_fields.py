@@ -100,13 +100,13 @@ def check_fields(workloads: Iterable[Workload]) -> None:
 def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:
     """Return the ids of the jobs that count, None if all count. O(jobs). Raises InputError as `fields_of` does."""
     check_fields(workloads.values())
-    if not any("evaluated" in job for workload in workloads.values() for job in workload.jobs):
+    if not any("evaluated" in workload.fields for workload in workloads.values()):
         return None
     return frozenset(
-        full_id(name, job["id"])
+        full_id(name, job_id)
         for name, workload in workloads.items()
-        for job in workload.jobs
-        if job.get("evaluated") is True
+        for job_id, counts in zip(workload.values("id"), workload.values("evaluated"), strict=True)
+        if counts is True
     )
 
 

@@ -30,7 +30,7 @@ def size_warnings(platform: Platform, loaded: Iterable[Workload]) -> list[str]:
         advice = f"use a platform whose hosts have the property cores ({known}) and {advice}"
     for workload in loaded:
         all_jobs = quantity(len(workload.jobs), "job")
-        n_large = sum(job["res"] > n_procs for job in workload.jobs)
+        n_large = sum(size > n_procs for size in workload.values("res"))
         if 2 * n_large > len(workload.jobs):
             warnings.append(
                 f"{workload.source}: {n_large:,} of {all_jobs} {'is' if n_large == 1 else 'are'} larger than the "
@@ -62,7 +62,8 @@ def planning_warnings(reserving: Reserving | None, loaded: Iterable[Workload]) -
         return warnings
     by_option = f"with {setting('options', reserving.option)}, or, in a log, " if reserving.option else "in a log "
     for workload in loaded:
-        n = sum(job.get("walltime", -1) == -1 and job.get("estimate") is None for job in workload.jobs)
+        times = zip(workload.values("walltime"), workload.values("estimate"), strict=True)
+        n = sum(walltime_s in {None, -1} and estimate_s is None for walltime_s, estimate_s in times)
         if n:
             have, them, their = ("has", "it", "its") if n == 1 else ("have", "them", "their")
             warnings.append(

@@ -88,7 +88,7 @@ class World:
         for name, given in self.scenario.workloads.items():
             workload, held = held_back(name, given)
             self.held_back.update((job["id"], job) for job in held)
-            works = resolve(name, given.profiles, dict.fromkeys(job["profile"] for job in given.jobs)).known()
+            works = resolve(name, given.profiles, dict.fromkeys(given.values("profile"))).known()
             self.works[name] = WorkTable(name, {work.name: work for work in works if work.name in workload.profiles})
             for work in works:
                 if work.kind == USAGE:
@@ -192,7 +192,7 @@ class World:
             return True
         workload, _, name = job_id.partition("!")
         given = None if self.options.dynamic_jobs else self.scenario.workloads.get(workload)
-        return given is not None and any(name_in(workload, fields["id"]) == name for fields in given.jobs)
+        return given is not None and any(name_in(workload, one) == name for one in given.values("id"))
 
     def register(self, job: SimJob) -> None:
         """Add a registered job to its workload, unless the submitter has already taken the jobs."""

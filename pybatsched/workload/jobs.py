@@ -29,7 +29,7 @@ def full_id(workload: str, given: Any) -> str:
 def check_ids(workloads: Mapping[str, Workload]) -> None:
     """Raise InputError for the first id that Batsim rejects in a run. It names file, job and field. O(jobs)."""
     for workload, content in workloads.items():
-        ids = [job["id"] for job in content.jobs]
+        ids = content.values("id")
         text = " ".join([given for given in ids if isinstance(given, str)])
         if workload not in text and _FORBIDDEN.search(text) is None:
             continue  # nearly all files need no check of each id
@@ -70,7 +70,7 @@ def check_fields(
     workloads: Iterable[Workload], models: Mapping[str, FieldsLike], context: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     """Raise InputError for the first field that a model rejects. O(jobs * models)."""
-    loaded = [(workload, set[str]().union(*workload.jobs)) for workload in workloads]
+    loaded = [(workload, workload.fields) for workload in workloads]
     for reader, model in models.items():
         check = FieldCheck(model, reader, context)
         for workload, names in loaded:

@@ -1,11 +1,14 @@
-"""A workload in memory: plain dictionaries with the fields of Batsim's files, checked when it is read."""
+"""A workload in memory: jobs and profiles with the fields of Batsim's files, checked when it is read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pybatsched.errors import quantity
+
+if TYPE_CHECKING:
+    from pybatsched.workload.job_columns import JobColumns
 
 
 @dataclass(slots=True)
@@ -13,17 +16,31 @@ class Workload:
     """Jobs and profiles as a Batsim workload file holds them.
 
     `jobs` are in the order of the file, each with `id` (text or integer), `subtime`, `res`, `profile` and any other
-    fields. `n_procs` is the file's `nb_res`, the size of its machine. `source` names the file in messages, and `about`
-    holds the other top-level members of the file. `batsim` is the version of the file's format, 4 or 5; it is 0 if
-    the workload is not the unchanged content of such a file.
+    fields: a list of dictionaries, or the columns of a log (`job_columns`). `n_procs` is the file's `nb_res`, the size
+    of its machine. `source` names the file in messages, and `about` holds the other top-level members of the file.
+    `batsim` is the version of the file's format, 4 or 5; it is 0 if the workload is not the unchanged content of such
+    a file.
     """
 
-    jobs: list[dict[str, Any]]
+    jobs: list[dict[str, Any]] | JobColumns
     profiles: dict[str, dict[str, Any]]
     n_procs: int
     source: str = ""
     about: dict[str, Any] = field(default_factory=dict)
     batsim: int = field(default=0, compare=False)
+
+    def values(self, name: str) -> list[Any]:
+        """Return a field of all jobs, None where a job does not have it. O(jobs)."""
+        if isinstance(self.jobs, list):
+            return [job.get(name) for job in self.jobs]
+        return self.jobs.values(name)
+
+    @property
+    def fields(self) -> set[str]:
+        """The names of the fields that some job has. O(jobs), O(1) for a log."""
+        if isinstance(self.jobs, list):
+            return set[str]().union(*self.jobs)
+        return set(self.jobs.fields)
 
     @property
     def why_empty(self) -> str:

@@ -28,7 +28,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     """Return the jobs that a selection keeps, in order of submission. O(n log n). Raises InputError."""
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
-    origin_at = selection.origin(job["subtime"] for job in workload.jobs)
+    origin_at = selection.origin(workload.values("subtime"))
     wanted = _partitions(workload, selection)
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
         dropped_by = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
@@ -41,7 +41,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
             report.count("dropped", dropped_by, job["id"], "job")
     report.n_kept = len(kept)
     if workload.jobs and not kept and not selection.may_be_empty:
-        raise selection.no_jobs_error(workload.source, [job["subtime"] for job in workload.jobs])
+        raise selection.no_jobs_error(workload.source, workload.values("subtime"))
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     counted = selection.counted(workload.source, [job["subtime"] for job in kept], origin_at)
     kept = kept if counted is None else _evaluated(kept, counted, report)
@@ -139,15 +139,15 @@ def offered_load(workloads: Iterable[Workload], n_procs: int) -> float:
     for workload in workloads:
         source = source or workload.source
         run_s = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
-        for job in workload.jobs:
-            known_s = run_s[job["profile"]]
+        for job_id, profile, size in zip(*map(workload.values, ("id", "profile", "res")), strict=True):
+            known_s = run_s[profile]
             if known_s is None:
                 raise InputError(
-                    f"{workload.source}: job {shown(job['id'])}: load: expected a profile made of delays, whose run "
-                    f"time is known, found {shown(job['profile'])}"
+                    f"{workload.source}: job {shown(job_id)}: load: expected a profile made of delays, whose run time "
+                    f"is known, found {shown(profile)}"
                 )
-            work += known_s * job["res"]
-            times.append(job["subtime"])
+            work += known_s * size
+        times += workload.values("subtime")
     span_s = max(times, default=0) - min(times, default=0)
     if not span_s:
         n = quantity(len(times), "job")
@@ -286,7 +286,7 @@ def in_hosts(
     jobs = [_in_hosts(job, n_cores, workload, bound) for job in workload.jobs]
     made = f"size in cores: now in hosts that are a {unit} of {n_cores:,}"
     report.count_changed(made, [job["id"] for job in jobs])
-    partly = [job["id"] for job in workload.jobs if job["res"] % n_cores]
+    partly = [job_id for job_id, n in zip(workload.values("id"), workload.values("res"), strict=True) if n % n_cores]
     report.count_changed(f"cores that do not fill the last {unit}: rounded up", partly)
     n_procs = n_procs or -(-workload.n_procs // n_cores)
     about = {**workload.about, "units": {"unit": unit, "cores": n_cores}, "report": report.as_json()}
@@ -295,7 +295,7 @@ def in_hosts(
 
 def n_rounded(workload: Workload, n_cores: int) -> int:
     """Return the number of jobs whose cores do not fill their last host. O(n)."""
-    return sum(job["res"] % n_cores > 0 for job in workload.jobs)
+    return sum(n % n_cores > 0 for n in workload.values("res"))
 
 
 def _in_hosts(job: Mapping[str, Any], n_cores: int, workload: Workload, bound: set[str]) -> dict[str, Any]:
@@ -330,7 +330,8 @@ def with_cpu_load(workload: Workload, speed_flops: float, report: Report | None 
     report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
     delayed = users_of((name for name, one in workload.profiles.items() if one["type"] == "delay"), workload.profiles)
-    jobs: list[int | str] = [job["id"] for job in workload.jobs if job["profile"] in delayed]
+    pairs = zip(workload.values("id"), workload.values("profile"), strict=True)
+    jobs: list[int | str] = [job_id for job_id, profile in pairs if profile in delayed]
     report.count_changed(LOADED.format(speed_flops), jobs)
     about = {**workload.about, "load": {"speed": speed_flops}, "report": report.as_json()}
     return Workload(workload.jobs, profiles, workload.n_procs, workload.source, about), report
@@ -348,7 +349,8 @@ _COMPUTING: Final = frozenset(("parallel", "parallel_homogeneous", "parallel_hom
 
 def without_unused(workload: Workload) -> Workload:
     """Remove the profiles that no job uses, directly or as a part: Batsim 5.0.0-rc2 may crash on them. O(size)."""
-    profiles = used_profiles(workload.jobs, workload.profiles)
+    used = with_parts(workload.values("profile"), workload.profiles)
+    profiles = {name: profile for name, profile in workload.profiles.items() if name in used}
     return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
 
 

@@ -141,9 +141,9 @@ class Selection:
         at = tidy(submitted_at - origin_at) if origin_at else submitted_at
         return next((rule for rule, applies in self.limits(at, size) if applies), None)
 
-    def counted(self, source: str, times: Sequence[float], origin_at: float = 0) -> list[bool] | None:
-        """Return which of the kept jobs are in the window, in order; None if all are. O(n). Raises InputError."""
-        if not (self.warm_up_s or self.cool_down_s) or not times:
+    def counted(self, source: str, times: Any, origin_at: float = 0) -> list[bool] | None:
+        """Return which of the jobs kept, by times in order, are in the window; None if all. O(n). Raises InputError."""
+        if not (self.warm_up_s or self.cool_down_s) or not len(times):
             return None
         begin_at = times[0] + self.warm_up_s if self.from_at is None else origin_at + self.from_at
         end_at = math.inf if self.to_at is None else origin_at + self.to_at

@@ -63,13 +63,15 @@ def weeks_of(log: LogTable, n_procs: int, size: str = "allocated") -> list[Week]
 def weeks_of_workload(workload: Workload) -> list[Week]:
     """Return the weeks of a workload of any format, up to the last submission. O(jobs + weeks)."""
     run_s = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
-    waits = [job.get("logged_wait_s") for job in workload.jobs]
+    times, waits = [float(at) for at in workload.values("subtime")], workload.values("logged_wait_s")
     jobs = [
-        (float(job["subtime"]), float(job["subtime"]) + (wait if is_number(wait) else 0.0), known_s, job["res"])
-        for job, wait in zip(workload.jobs, waits, strict=True)
-        if (known_s := run_s[job["profile"]]) is not None
+        (at, at + (wait if is_number(wait) else 0.0), known_s, size)
+        for at, wait, profile, size in zip(
+            times, waits, workload.values("profile"), workload.values("res"), strict=True
+        )
+        if (known_s := run_s[profile]) is not None
     ]
-    first_at = min((float(job["subtime"]) for job in workload.jobs), default=0.0)
+    first_at = min(times, default=0.0)
     return _weeks(workload.source, jobs, first_at, workload.n_procs, knows_waits=any(map(is_number, waits)))
 
 

@@ -316,6 +316,6 @@ def refuse_empty(workload: Workload, report: Report) -> None:
 
 def say_written(workload: Workload, path: str) -> None:
     """Print the number of jobs and processors of a file."""
-    times = [job["subtime"] for job in workload.jobs]
+    times = workload.values("subtime")
     span = f", submitted from {times[0]:,} s to {times[-1]:,} s" if times else ""
     print(f"wrote {path}: {quantity(len(times), 'job')} for {quantity(workload.n_procs, 'processor')}{span}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats.files import Format
-from pybatsched.workload.selection import Selection
-from pybatsched.workload.walltimes import Walltimes, plain, tidy
+from pybatsched.workload.walltimes import Walltimes, plain
 
 
 @contextmanager
@@ -137,19 +136,3 @@ def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, An
     if kind == "delay":
         return {"type": "delay", "delay": duration_s}
     return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
-
-
-def move(
-    jobs: Sequence[dict[str, Any]], selection: Selection, source: str, origin_at: float
-) -> tuple[float, list[bool] | None]:
-    """Move the submissions of jobs, and mark the jobs that are in the window. O(n). Raises InputError.
-
-    Return how far the jobs were moved, and which of them are counted; None if all are.
-    """
-    by_s = selection.moved_by(origin_at, jobs[0]["subtime"]) if jobs else 0
-    is_counted = selection.counted(source, [job["subtime"] for job in jobs], origin_at)
-    for job, is_one in zip(jobs, is_counted or (), strict=False):
-        job["evaluated"] = is_one
-    for job in jobs if by_s else ():
-        job["subtime"] = tidy(job["subtime"] - by_s)
-    return by_s, is_counted

@@ -99,7 +99,7 @@ def daly_interval_s(dump_s: float, mtbf_s: float) -> float:
 
 def has_checkpoints(workload: Workload) -> bool:
     """Return whether a job has the fields of checkpoints, and is not lengthened yet. O(jobs)."""
-    return any(INTERVAL in job and WORK not in job for job in workload.jobs)
+    return INTERVAL in workload.fields and any(INTERVAL in job and WORK not in job for job in workload.jobs)
 
 
 def with_checkpoints(
@@ -138,7 +138,8 @@ def progress_remark(workload: Workload, node_mtbf_s: float) -> str:
     def ratio(job: Mapping[str, Any]) -> float:
         return float((job[INTERVAL] + job[DUMP]) * job["res"] / node_mtbf_s)
 
-    slow = [job for job in workload.jobs if WORK in job and ratio(job) > math.log(_MANY_ATTEMPTS)]
+    jobs = workload.jobs if WORK in workload.fields else ()
+    slow = [job for job in jobs if WORK in job and ratio(job) > math.log(_MANY_ATTEMPTS)]
     if not slow:
         return ""
     worst = max(slow, key=ratio)

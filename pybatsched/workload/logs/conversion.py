@@ -1,9 +1,9 @@
-"""Convert a log to a workload, with a report in its `about`: rules for columns first, dictionaries at the end."""
+"""Convert a log to a workload, with a report in its `about`: rules for whole columns, which jobs keep."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,15 +26,15 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
     MemoryUnit,
     gc_paused,
-    move,
     profile_of,
 )
+from pybatsched.workload.job_columns import JobColumns, computed, tidied
 from pybatsched.workload.logs import rackham, slurm_values
 from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable, applying, first_of, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Fate, Report
 from pybatsched.workload.selection import MOVED, NOT_COUNTED, TOO_MANY, Selection
-from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
+from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 UNKNOWN: Final = "unknown run time: set to the given one"
 UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
@@ -56,7 +56,8 @@ _LABELS: Final = ("user", "group", "application", "account", "queue", "partition
 _IN_A_GB: Final[Mapping[MemoryUnit, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
 _EXACT: Final = 1 << 53
 _WHOLE: Final = re.compile(WHOLE_NUMBER)
-_UNPLANNED: Final = Times(None, None, UNPLANNED)
+_TIMES: Final = pl.Struct({"walltime_s": pl.Float64, "estimate_s": pl.Float64, "changed": pl.String})
+_MINUS_ONE: Final = r"^-0*1(\.0+)?$"
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
@@ -116,21 +117,23 @@ class _Conversion:
     def workload(self) -> Workload:
         """Return the workload. O(n)."""
         log, report = self._log, self.report
-        times = self._plan()
-        jobs, profiles = self._job_fields(times)
+        progress.report(0.3)
+        self._plan()
+        progress.report(0.7)
+        profiles = self._profiles()
+        if log.format == "Rackham":
+            self._count("noted", {rackham.OUT_OF_TURN: rackham.is_out_of_turn()})
         report.tallies |= {tally.rule: tally for tally in log.tallies if tally.fate == "noted"}
         n_procs, remark = machine_of(log if log.format == "SWF" else self._whole, self._options)
         first = datetime.fromtimestamp(log.zero_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        time_0 = [f"time 0 is the first submission, {first}"] if log.has_records and jobs else []
+        time_0 = [f"time 0 is the first submission, {first}"] if log.has_records and len(self._jobs) else []
         for note in (*([] if remark is None else [remark]), *log.remarks, *time_0, *log.notes):
             report.note(note)
         if log.format == "SWF" and self._selection.partitions and self._options.n_procs is None:
             report.note(WHOLE_MACHINE.format(n_procs))
-        moved_by_s, is_counted = move(jobs, self._selection, log.source, self._origin_at)
-        if is_counted is not None:
-            self._count("noted", {NOT_COUNTED: ~pl.lit(pl.Series(is_counted))})
+        moved_by_s = self._move()
         self._count("noted", {TOO_LARGE: pl.col("n_procs") > n_procs})
-        report.n_kept = len(jobs)
+        report.n_kept = len(self._jobs)
         about = self._about(moved_by_s + log.zero_at)
         if remark is not None and log.known_procs is None:
             about["estimated_machine"] = spelled(remark)
@@ -138,7 +141,7 @@ class _Conversion:
             about["swf_header"] = dict(log.header)
         elif log.has_records:
             about["clock"] = {"UnixStartTime": "0", "TimeZoneString": log.zone}
-        return Workload(jobs, profiles, n_procs, log.source, about)
+        return Workload(self._job_columns(), profiles, n_procs, log.source, about)
 
     def _about(self, moved_by_s: float) -> dict[str, Any]:
         """Return the members of a workload file that describe its conversion. Its jobs were moved by `moved_by_s`."""
@@ -179,19 +182,21 @@ class _Conversion:
         rows = rows.with_columns(pl.coalesce("dropped_by", limit))
         dropped_by = rows["dropped_by"].drop_nulls().unique().to_list()
         report.add(applying(rows, {rule: pl.col("dropped_by") == rule for rule in dropped_by}, "dropped"))
-        kept = rows.filter(pl.col("dropped_by").is_null())
+        kept = rows.filter(pl.col("dropped_by").is_null()) if dropped_by else rows
         if len(runnable) and not len(kept) and not selection.may_be_empty:
             raise selection.no_jobs_error(self._log.source, rows["subtime"].fill_null(-1).to_list())
         at = pl.col("subtime")
-        kept = kept.with_columns((at < at.cum_max().shift(1)).alias("is_moved")).sort(at, maintain_order=True)
+        kept = kept.with_columns((at < at.cum_max().shift(1)).alias("is_moved"))
+        if kept["is_moved"].any():
+            kept = kept.sort(at, maintain_order=True)
         most = len(kept) if selection.max_jobs is None else selection.max_jobs
         too_many = TOO_MANY.format(quantity(most, "job"))
         report.add(applying(kept[most:].sort("place"), {too_many: pl.lit(value=True)}, "dropped"))
         report.add(applying(kept[:most].sort("place"), {MOVED: pl.col("is_moved")}, "changed"))
         return kept[:most], origin_at
 
-    def _plan(self) -> list[Times]:
-        """Set run times and numbers of the jobs, count changes, and return their walltimes and estimates."""
+    def _plan(self) -> None:
+        """Set run times, walltimes, estimates and numbers of the jobs, and count changes."""
         log, options = self._log, self._options
         sets_unknown = options.unknown_runtime_s is not None
         is_unknown = (_known("run_s") < 0) & sets_unknown
@@ -212,21 +217,21 @@ class _Conversion:
             jobs = rackham.from_time_zero(jobs)
         rule = options.walltimes
         is_longer = (pl.col("requested_s") > pl.col("run_s")) & rule.is_by_request  # the run time does not matter
-        run_times = jobs.select(pl.when(is_longer).then(0.0).otherwise("run_s")).to_series()
-        pairs = list(zip(run_times.to_list(), jobs["requested_s"].to_list(), strict=True))
-        by_pair = {pair: rule.of(*pair) for pair in set(pairs)}
-        times = [by_pair[pair] for pair in pairs]
+        asked = jobs.select(pl.when(is_longer).then(0.0).otherwise("run_s").alias("run_s"), "requested_s")
+        times = computed(
+            asked, lambda run_s, requested_s: rule.of(run_s, requested_s)._asdict(), _TIMES
+        ).struct.unnest()
         if sets_unknown and rule.is_by_request:
-            is_unplanned = jobs["is_unknown"] & jobs["requested_s"].is_null()
-            times = [_UNPLANNED if is_one else one for one, is_one in zip(times, is_unplanned.to_list(), strict=True)]
-        jobs = jobs.with_columns(pl.Series("times_changed", [one.changed for one in times], dtype=pl.String))
-        self._jobs = self._with_numbers(jobs)
+            is_planned = jobs["requested_s"].is_not_null() | ~jobs["is_unknown"]
+            given = (pl.when(is_planned).then(name) for name in ("walltime_s", "estimate_s"))
+            times = times.select(*given, pl.when(is_planned).then("changed").otherwise(pl.lit(UNPLANNED)))
+        self._jobs = self._with_numbers(jobs.hstack(times))
         rules = {
             RAISED: pl.col("is_raised"),
             UNKNOWN: pl.col("is_unknown"),
             CUT: pl.col("is_cut"),
             **(rackham.CHANGES if log.format == "Rackham" else {}),
-            **{changed: pl.col("times_changed") == changed for changed in jobs["times_changed"].drop_nulls().unique()},
+            **{changed: pl.col("changed") == changed for changed in times["changed"].drop_nulls().unique()},
         }
         if log.has_allocated and options.size != "larger" and (log.format == "SWF" or options.size == "allocated"):
             rules[OTHER_SIZE] = _known(f"{options.size}_{log.size_in}") <= 0
@@ -234,7 +239,6 @@ class _Conversion:
         if log.has_records:
             is_unlimited = pl.col("is_unlimited") & pl.col("requested_s").is_null()
             self._count("noted", {UNLIMITED: is_unlimited, ATTEMPT: pl.col("attempt") > 1})
-        return times
 
     def _with_numbers(self, jobs: pl.DataFrame) -> pl.DataFrame:
         """Return jobs with unique ids, and without dependencies on jobs that are not among them."""
@@ -288,68 +292,88 @@ class _Conversion:
             made, pl.Series("is_loose", is_loose, dtype=pl.Boolean), pl.lit(value=False).alias("is_renumbered")
         )
 
-    def _job_fields(self, times: Sequence[Times]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-        """Return the jobs, with all their known fields, and the profiles. O(n) for each field."""
+    def _profiles(self) -> dict[str, dict[str, Any]]:
+        """Set the names of the profiles of jobs, and return the profiles. O(n)."""
+        run_times = self._jobs["run_s"].unique(maintain_order=True)
+        names = [str(plain(run_s)) for run_s in run_times]
+        name = pl.col("run_s").replace_strict(run_times, names, return_dtype=pl.String)
+        self._jobs = self._jobs.with_columns(name.alias("profile"))
+        options = self._options
+        made = (profile_of(plain(run_s), options.profile, options.speed_flops) for run_s in run_times)
+        return dict(zip(names, made, strict=True))
+
+    def _move(self) -> float:
+        """Mark the jobs that are in the window, move all submissions, and return how far. O(n). Raises InputError."""
+        times, selection = self._jobs["subtime"], self._selection
+        by_s = selection.moved_by(self._origin_at, times[0]) if len(times) else 0
+        is_counted = selection.counted(self._log.source, times, self._origin_at)
+        if is_counted is not None:
+            self._jobs = self._jobs.with_columns(pl.Series("evaluated", is_counted))
+            self._count("noted", {NOT_COUNTED: ~pl.col("evaluated")})
+        if by_s:
+            self._jobs = self._jobs.with_columns(tidied(times - by_s))
+        return by_s
+
+    def _job_columns(self) -> JobColumns:
+        """Return the fields of the jobs. O(n) for each field."""
         rows, options, log = self._jobs, self._options, self._log
-        names = {run_s: str(plain(run_s)) for run_s in rows["run_s"].unique(maintain_order=True).to_list()}
-        profiles = {
-            name: profile_of(plain(run_s), options.profile, options.speed_flops) for run_s, name in names.items()
-        }
-        fields: dict[str, Sequence[Any]] = {
-            "id": rows["id"].to_list(),
-            "subtime": plains(rows["subtime"]),
-            "res": rows["n_procs"].to_list(),
-            "profile": [names[run_s] for run_s in rows["run_s"].to_list()],
-            "walltime": [one.walltime_s for one in times],
-            "estimate": [one.estimate_s for one in times],
+        fields: dict[str, pl.Expr | pl.Series] = {
+            "id": pl.col("id"),
+            "subtime": pl.col("subtime"),
+            "res": pl.col("n_procs"),
+            "profile": pl.col("profile"),
+            "walltime": pl.col("walltime_s"),
+            "estimate": pl.col("estimate_s"),
         }
         if log.format == "Rackham":
-            fields["estimate"] = [one.walltime_s if one.estimate_s is None else one.estimate_s for one in times]
-            jobs = _dictionaries(fields)
-            for place in rackham.add_fields(jobs, rows, log.jobs["id"].to_list()):
-                self.report.count("noted", rackham.OUT_OF_TURN, rows["line"][place])
-            return jobs, profiles
-        for name in _LABELS:
-            if name in rows.columns:
-                fields[name] = values_of(rows[name], _label) if log.format == "SWF" else rows[name].to_list()
-        if log.format == "SWF":
-            # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
-            in_a_gb = _IN_A_GB[options.memory_unit]
-            memory = rows.select(pl.coalesce(_positive("requested_memory"), _positive("used_memory"))).to_series()
-            fields["memory_gb"] = values_of(memory, lambda amount: plain(amount / in_a_gb))
-            fields["status"] = rows.select(pl.when(pl.col("status") >= 0).then("status")).to_series().to_list()
-        else:
-            fields |= self._record_fields()
+            return JobColumns(rows.select(**fields | rackham.job_fields(rows, log.jobs["id"])))
+        fields |= {name: pl.col(name) for name in _LABELS if name in rows.columns}
+        fields |= self._swf_fields() if log.format == "SWF" else self._record_fields()
         if options.with_waits:
             waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()
-            fields["logged_wait_s"] = plains(waits if log.format == "SWF" else tidied(waits))
-        fields["requested_procs"] = rows.select(_positive(f"requested_{log.size_in}")).to_series().to_list()
-        fields["requested_time"] = values_of(rows["requested_s"], plain)
-        fields |= {name: values_of(rows[column], extra_value) for name, column in log.extras.items()}
-        fields["depends_on"] = rows["depends_on"].to_list()
-        if "think_s" in rows.columns:
-            fields["think_time"] = values_of(rows["think_s"], plain)
-        return _dictionaries(fields), profiles
+            fields["logged_wait_s"] = waits if log.format == "SWF" else tidied(waits)
+        fields["requested_procs"] = _positive(f"requested_{log.size_in}")
+        fields["requested_time"] = pl.col("requested_s")
+        fields |= {
+            name: pl.when(~pl.col(column).str.contains(_MINUS_ONE)).then(column) for name, column in log.extras.items()
+        }
+        others = {"depends_on": "depends_on", "think_time": "think_s", "evaluated": "evaluated"}
+        fields |= {name: pl.col(column) for name, column in others.items() if column in rows.columns}
+        readers = dict.fromkeys(_LABELS, _label) if log.format == "SWF" else {}
+        return JobColumns(rows.select(**fields), readers | dict.fromkeys(log.extras, extra_value))
 
-    def _record_fields(self) -> dict[str, Sequence[Any]]:
+    def _swf_fields(self) -> dict[str, pl.Expr | pl.Series]:
+        """Return the memory and the status that a line of SWF has."""
+        # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
+        in_a_gb = _IN_A_GB[self._options.memory_unit]
+        memory = self._jobs.select(pl.coalesce(_positive("requested_memory"), _positive("used_memory")))
+        return {
+            "memory_gb": computed(memory, lambda amount: None if amount is None else amount / in_a_gb, pl.Float64),
+            "status": pl.when(pl.col("status") >= 0).then("status"),
+        }
+
+    def _record_fields(self) -> dict[str, pl.Expr | pl.Series]:
         """Return the state, the sizes and the amounts that the record of a batch system has."""
         rows = self._jobs
-        amounts = {"priority": "priority", "energy_j": "energy_j", "mean_power_w": "power_w"}
-        both = {name: pl.coalesce(f"allocated_{name}", f"requested_{name}") for name in ("nodes", "gpus")}
-        of_each = zip(rows["memory_gb"].to_list(), rows["n_procs"].to_list(), strict=True)
-        later_s = tidied(rows["eligible_at"] - rows["submitted_at"]).to_list()
+        later_s = tidied(rows["eligible_at"] - rows["submitted_at"])
         return {
-            "queue": rows["partition"].to_list(),
-            "dependency": rows["dependency"].to_list(),
-            "exit_state": rows["state"].to_list(),
-            "status": values_of(rows["state"], slurm_values.ENDED.get),
-            **{name: rows.select(either).to_series().to_list() for name, either in both.items()},
-            "memory_gb": [None if gb is None else plain(round(gb / n, 9)) or None for gb, n in of_each],
-            "used_memory_gb": values_of(rows["used_gb"], lambda amount: plain(round(amount, 9))),
-            **{name: values_of(rows[column], plain) for name, column in amounts.items()},
-            "eligible_after_s": [plain(one) if one and one > 0 else None for one in later_s],
-            "attempt": rows["attempt"].to_list(),
+            "queue": pl.col("partition"),
+            "dependency": pl.col("dependency"),
+            "exit_state": pl.col("state"),
+            "status": computed(rows.select("state"), slurm_values.ENDED.get, pl.Int64),
+            **{name: pl.coalesce(f"allocated_{name}", f"requested_{name}") for name in ("nodes", "gpus")},
+            "memory_gb": computed(rows.select("memory_gb", "n_procs"), _memory_per_proc, pl.Float64),
+            "used_memory_gb": computed(rows.select("used_gb"), lambda gb: gb and round(gb, 9), pl.Float64),
+            "priority": pl.col("priority"),
+            "energy_j": pl.col("energy_j"),
+            "mean_power_w": pl.col("power_w"),
+            "eligible_after_s": later_s.to_frame("later").select(_positive("later")).to_series(),
+            "attempt": pl.col("attempt"),
         }
+
+
+def _memory_per_proc(gb: float | None, n_procs: int) -> float | None:
+    return (round(gb / n_procs, 9) or None) if gb else None
 
 
 def _report_of_reading(log: LogTable) -> Report:
@@ -375,20 +399,6 @@ def _positive(name: str) -> pl.Expr:
     return pl.when(pl.col(name) > 0).then(name)
 
 
-def tidied(seconds: pl.Series) -> pl.Series:
-    """Return computed times, rounded to six decimals as `tidy` does. O(n)."""
-    if (seconds == seconds.floor()).all():
-        return seconds
-    return pl.Series([None if one is None else float(tidy(one)) for one in seconds.to_list()], dtype=pl.Float64)
-
-
-def plains(values: pl.Series) -> list[int | float | None]:
-    """Return numbers without a fraction as integers: 60.0 is 60. Columns of whole numbers are converted at once."""
-    if ((values == values.floor()) & (values.abs() < _EXACT)).all():
-        return values.cast(pl.Int64).to_list()
-    return [None if value is None else plain(value) for value in values.to_list()]
-
-
 def _label(text: str) -> int | str:
     """Return a label as a number if it is one."""
     return int(text) if _WHOLE.fullmatch(text) else text
@@ -398,22 +408,3 @@ def extra_value(text: str) -> float | str | None:
     """Return the value of an extra field: a number, a text, or None for -1."""
     value = float(text) if _DECIMAL.fullmatch(text) else _label(text)
     return None if value == -1 else value
-
-
-def values_of(column: pl.Series, value_of: Callable[[Any], Any]) -> list[Any]:
-    """Return a function of each known value of a column. Results for equal values are one object."""
-    values = {None: None} | {value: value_of(value) for value in column.drop_nulls().unique().to_list()}
-    return [values[value] for value in column.to_list()]
-
-
-def _dictionaries(fields: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return a dictionary for each job, with the fields whose value is known. O(n) for each field."""
-    n_known = {name: len(values) - values.count(None) for name, values in fields.items()}
-    full = [name for name, values in fields.items() if n_known[name] == len(values)]
-    rows = zip(*(fields[name] for name in full), strict=True)
-    jobs = [dict(zip(full, row, strict=True)) for row in progress.with_progress(rows, len(fields["id"]))]
-    for name in [name for name in fields if 0 < n_known[name] < len(jobs)]:
-        for job, value in zip(jobs, fields[name], strict=True):
-            if value is not None:
-                job[name] = value
-    return jobs

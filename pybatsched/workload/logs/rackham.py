@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +27,10 @@ from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import NO_SUBMISSION
 from pybatsched.workload.formats.files import BadLineError, lines_of, opened
 from pybatsched.workload.inject.input_files import alone_s
+from pybatsched.workload.job_columns import computed, tidied
 from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.report import Tally
-from pybatsched.workload.walltimes import plain, tidy
+from pybatsched.workload.walltimes import plain
 
 #: The machine of the study: 486 nodes of 20 cores, each a processor.
 N_NODES: Final = 486
@@ -197,23 +198,33 @@ def from_time_zero(jobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def add_fields(jobs: Sequence[dict[str, Any]], rows: pl.DataFrame, ids: Sequence[int]) -> list[int]:
-    """Add the fields of the study to jobs, and return the indices of those that Batsim takes before the job above.
+def is_out_of_turn() -> pl.Expr:
+    """Return whether Batsim takes a job before the job above, which has the same submission and a greater id."""
+    at, number = pl.col("subtime"), pl.col("id")
+    return (at == at.shift(1)) & (number < number.shift(1))
+
+
+def job_fields(jobs: pl.DataFrame, ids: pl.Series) -> dict[str, pl.Expr | pl.Series]:
+    """Return the fields of jobs of the study, by name.
 
     Batsim takes jobs of the same time by id as text: ids get as many leading zeros as the greatest of the `ids` of the
-    log needs. O(n).
+    log, or of the jobs, needs. O(n).
     """
-    pairs = enumerate(itertools.pairwise(jobs), 1)
-    out_of_turn = [i for i, (before, job) in pairs if job["subtime"] == before["subtime"] and job["id"] < before["id"]]
-    n_digits = len(str(max([*ids, *rows["id"]])))
-    columns = rows.select("user", "file", "size_gb", "whole_s", "kind", "node", "passed_s").iter_rows()
-    for job, (user, file, size_gb, whole_s, kind, node, passed_s) in zip(jobs, columns, strict=True):
-        job["id"] = f"{job['id']:0{n_digits}}"
-        job |= {"user": user, "input_file": file, "input_size_gb": plain(size_gb), "alone_s": alone_s(whole_s, size_gb)}
-        job["evaluated"] = kind == JobClass.EVALUATED
-        if kind == JobClass.RUNNING:
-            job |= {"history_node": node - 1, "history_start": tidy(-passed_s)}
-    return out_of_turn
+    n_digits = len(str(pl.concat([ids, jobs["id"]]).max()))
+    is_running = pl.col("kind") == JobClass.RUNNING
+    began_at = tidied(-jobs["passed_s"])
+    is_evaluated = pl.col("kind") == JobClass.EVALUATED
+    return {
+        "id": pl.col("id").cast(pl.String).str.zfill(n_digits),
+        "estimate": pl.coalesce("estimate_s", "walltime_s"),
+        "user": pl.col("user"),
+        "input_file": pl.col("file"),
+        "input_size_gb": pl.col("size_gb"),
+        "alone_s": computed(jobs.select("whole_s", "size_gb"), alone_s, pl.Float64),
+        "evaluated": pl.col("evaluated") if "evaluated" in jobs.columns else is_evaluated,
+        "history_node": pl.when(is_running).then(pl.col("node") - 1),
+        "history_start": pl.when(is_running).then(pl.lit(began_at)),
+    }
 
 
 def _job(text: str) -> tuple[Any, ...]:

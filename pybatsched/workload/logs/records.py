@@ -85,7 +85,11 @@ class Records:
 
     def jobs(self) -> pl.DataFrame:
         """Return the records that have been read, with all columns of records."""
-        return pl.concat([pl.DataFrame(schema=SCHEMA), *self.parts], how="diagonal")
+        parts = self.parts or [pl.DataFrame(schema=SCHEMA)]
+        self.parts = []
+        jobs = pl.concat(parts, how="diagonal")
+        missing = (pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items() if name not in jobs.columns)
+        return jobs.with_columns(missing).select(*SCHEMA)
 
     def counted(self, times: pl.DataFrame) -> pl.Series:
         """Return times, and count those without a zone."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pybatsched.core.services.derive import delay_of
@@ -20,9 +20,6 @@ from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.statistics import shares
 from pybatsched.workload.walltimes import Walltimes
-
-if TYPE_CHECKING:
-    from pybatsched.workload.logs.table import LogTable
 
 DAY_S: Final = 86_400
 _PERIODS: Final[dict[float, str]] = {60: "minute", 600: "10 minutes", 3600: "hour", 21_600: "6 hours", DAY_S: "day"}
@@ -94,68 +91,39 @@ def sample(
         if partitions:
             raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found Batsim JSON")
         return sample_workload(found, n_procs)
-    if found.format == "SWF":
-        return sample_log(found.of_partitions(partitions) if partitions else found, n_procs)
     from pybatsched.workload.logs.conversion import to_workload  # noqa: PLC0415  it needs polars
 
-    # Other logs are converted, because their time 0 is long before the first job.
-    options = LogOptions(Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone)
+    walltimes = Walltimes("requested-strict")
+    options = LogOptions(walltimes, n_procs=n_procs, size_in=size_in, timezone=timezone, with_waits=True)
     workload, report = to_workload(found, options, Selection(partitions=tuple(partitions)))
     made = sample_workload(workload)
     made.n_left_out += report.n_dropped
     return made
 
 
-def sample_log(log: LogTable, n_procs: int | None = None) -> Sample:
-    """Return the sample of a log. O(n log n)."""
-    from pybatsched.workload.logs.conversion import extra_value, values_of  # noqa: PLC0415  it needs polars
-
-    jobs = log.runnable().sort("submitted_at", maintain_order=True)
-    size = jobs["n_procs"].to_list()
-    made = Sample(
-        log.source, n_procs or log.known_procs or max([*size, log.peak_use(), 1]), n_left_out=len(log) - len(jobs)
-    )
-    made.submitted_at, made.run_s, made.size = jobs["submitted_at"].to_list(), jobs["run_s"].to_list(), size
-    made.request_s = [math.nan if one is None or one <= 0 else one for one in jobs["requested_s"]]
-    columns = {name: jobs[name].to_list() for name in ("user", "group", "partition", "queue", "status")}
-    columns |= {name: values_of(jobs[column], extra_value) for name, column in log.extras.items()}
-    _describe(made, columns)
-    made.wait_s = [max(wait_s or 0.0, 0.0) for wait_s in jobs["wait_s"]] if log.knows_waits else None
-    made.clock, made.clock_name = _clock(log.header, 0.0)
-    return made
-
-
 def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
-    """Return the sample of a Batsim file, without jobs of unknown run time. O(n log n)."""
+    """Return the sample of a workload, without jobs of unknown run time. O(n log n)."""
     durations = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
-    rows = []
-    knows_waits = False
-    for job in workload.jobs:
-        run_s = durations[job["profile"]]
-        if run_s is not None and job["res"] > 0:
-            request_s = job.get("requested_time", job.get("estimate", job.get("walltime", -1)))
-            known_s = request_s if is_number(request_s) and request_s > 0 else math.nan
-            wait_s = job.get("logged_wait_s")
-            knows_waits = knows_waits or is_number(wait_s)
-            rows.append((job["subtime"], run_s, job["res"], known_s, wait_s if is_number(wait_s) else 0.0, job))
-    n_left_out = len(workload.jobs) - len(rows)
-    made = _build_sample(workload.source, rows, n_procs or workload.n_procs, n_left_out)
-    _describe(made, shares.columns_of([row[5] for row in rows]))
-    made.wait_s = [row[4] for row in rows] if knows_waits else None
+    run_s = [durations[name] for name in workload.values("profile")]
+    times, sizes = workload.values("subtime"), workload.values("res")
+    places = [place for place, size in enumerate(sizes) if size > 0 and run_s[place] is not None]
+    places.sort(key=times.__getitem__)
+
+    def kept(values: list[Any]) -> list[Any]:
+        return [values[place] for place in places]
+
+    made = Sample(workload.source, n_procs or workload.n_procs, n_left_out=len(sizes) - len(places))
+    made.submitted_at, made.run_s, made.size = kept(times), kept(run_s), kept(sizes)
+    requests = zip(*(kept(workload.values(name)) for name in ("requested_time", "estimate", "walltime")), strict=True)
+    known = (next((one for one in request if one is not None), None) for request in requests)
+    made.request_s = [one if is_number(one) and one > 0 else math.nan for one in known]
+    _describe(made, {name: kept(workload.values(name)) for name in shares.TITLES if name in workload.fields})
+    waits = kept(workload.values("logged_wait_s"))
+    made.wait_s = [wait_s if is_number(wait_s) else 0.0 for wait_s in waits] if any(map(is_number, waits)) else None
     header = workload.about.get("swf_header", workload.about.get("clock"))
     shift = workload.about.get("shifted_by", 0)
     if isinstance(header, dict):
         made.clock, made.clock_name = _clock(header, shift if is_number(shift) else 0.0)
-    return made
-
-
-def _build_sample(source: str, rows: list[Any], n_procs: int | None, n_left_out: int) -> Sample:
-    rows.sort(key=lambda row: row[0])
-    made = Sample(source, n_procs or max((row[2] for row in rows), default=1), n_left_out=n_left_out)
-    made.submitted_at = [row[0] for row in rows]
-    made.run_s = [row[1] for row in rows]
-    made.size = [row[2] for row in rows]
-    made.request_s = [row[3] for row in rows]
     return made
 
 

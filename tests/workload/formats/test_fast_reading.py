@@ -16,8 +16,8 @@ from support.logs import line
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4
+from pybatsched.workload.job_columns import plains
 from pybatsched.workload.logs.cells import quick_numbers
-from pybatsched.workload.logs.conversion import plains
 from pybatsched.workload.logs.swf import FIELDS, read_swf
 from pybatsched.workload.logs.table import procs_in_use
 from pybatsched.workload.report import Report

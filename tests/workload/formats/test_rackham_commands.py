@@ -70,8 +70,7 @@ def test_convert_rejects_options_of_other_formats(tmp_path: Path, option: str, f
 
 def test_a_shift_of_a_batsim_file_moves_logged_starts(tmp_path: Path) -> None:
     workload = load(rackham_file(tmp_path, *ONE_OF_EACH))
-    for job in workload.jobs:
-        job["subtime"] += 30
+    workload.jobs = [job | {"subtime": job["subtime"] + 30} for job in workload.jobs]
     batsim4.write(workload, tmp_path / "w.json")
     assert run_cli("workload", "convert", tmp_path / "w.json", tmp_path / "v.json", "--shift-to-zero").returncode == 0
     assert [job.get("history_start") for job in batsim4.read(tmp_path / "v.json").jobs] == [None, -80, *[None] * 3]

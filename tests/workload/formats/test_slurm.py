@@ -279,8 +279,7 @@ def test_fcfs_on_cirrus() -> None:
     workload = log.workload
     report = workload.about["report"]
     assert (report["read"], report["kept"], report["rules"][records.CANCELLED]["count"]) == (11_635, 11_434, 199)
-    for number, job in enumerate(workload.jobs):
-        job["id"] = f"{number:05}"
+    workload.jobs = [job | {"id": f"{number:05}"} for number, job in enumerate(workload.jobs)]
     run = pb.simulate(log, "fcfs", n_procs=13_249)
     starts = dict(run.jobs.select("id", "started_at").iter_rows())
     expected = _fcfs([(job["subtime"], float(job["profile"]), job["res"]) for job in workload.jobs], 13_249)
