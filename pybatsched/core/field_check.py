@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,21 +51,25 @@ class FieldCheck:
             self._check = self._loaded()
         yield from self._check.faults(fields)
 
-    def concerns(self, names: AbstractSet[str]) -> bool:
-        """Return whether a job with some of these fields, and no others, can have an error. O(names)."""
-        return self._always or not names.isdisjoint(self._own) or (self._plans and "estimate" in names)
+    def concerns(self, names: AbstractSet[str], estimates: Callable[[], Iterable[Any]]) -> bool:
+        """Return whether a job with some of these fields, and these estimates, can have an error. O(jobs)."""
+        if self._always or not names.isdisjoint(self._own):
+            return True
+        return self._plans and "estimate" in names and not all(map(_is_estimate, estimates()))
 
     def needs_no_check(self, fields: Mapping[str, Any]) -> bool:
         """Return whether a job has no field that the model must check, as most jobs. O(fields of the model)."""
         if self._always or not fields.keys().isdisjoint(self._own):
             return False
-        if not self._plans:
-            return True
-        value = fields.get("estimate", 1)
-        if type(value) is float:
-            return 0 < value < math.inf
-        return type(value) is int and 0 < value < 1 << 63
+        return not self._plans or _is_estimate(fields.get("estimate", 1))
 
     def error_text(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
         """Return the first error in the fields of a job of a message; None if there is none."""
         return next((fault.text_for(job_id) for fault in self.faults(fields)), None)
+
+
+def _is_estimate(value: Any) -> bool:
+    """Return whether a value is a usual estimate, which the model accepts."""
+    if type(value) is float:
+        return 0 < value < math.inf
+    return type(value) is int and 0 < value < 1 << 63

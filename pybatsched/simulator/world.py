@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pybatsched.core import events as e
@@ -17,7 +18,7 @@ from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
 from pybatsched.workload.formats.conversion import gc_paused
-from pybatsched.workload.jobs import name_in
+from pybatsched.workload.jobs import are_names, name_in
 from pybatsched.workload.resample.feedback import held_back
 
 
@@ -107,7 +108,8 @@ class World:
                         f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                     )
             with gc_paused():
-                self._by_workload[name] = [self.make_job(name, fields) for fields in workload.jobs]
+                make = partial(self.make_job, name, is_name=are_names(name, given.values("id")))
+                self._by_workload[name] = list(map(make, workload.jobs))
         if self.has_network and (why := self._why_no_network()):
             raise NotSimulatedError(
                 f"the clock of SimGrid is not simulated {why}; expected {setting('clock', 'exact')}, or use Batsim"
@@ -165,17 +167,17 @@ class World:
             return "with the protocol of Batsim 5"
         return "together with usage traces" if self.replays_usage else ""
 
-    def make_job(self, workload: str, fields: Any) -> SimJob:
-        """Create a job whose profile exists."""
+    def make_job(self, workload: str, fields: Any, *, is_name: bool = False) -> SimJob:
+        """Create a job whose profile exists. `is_name`: its id is the name in the workload, not a full id."""
         work = self.works[workload].get(fields["profile"])
         assert work is not None
-        name = name_in(workload, fields["id"])
+        name = str(fields["id"]) if is_name else name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
         if job.id in self.jobs or (self.n_finished and self._forgotten.has(job.id)):
             raise InputError(
                 f"expected unique job ids, found {job.id} twice: {fields['id']!r} is another spelling of the same id"
             )
-        if not work.sizes <= {job.res}:
+        if work.sizes and not work.sizes <= {job.res}:
             written_for = ", ".join(map(str, sorted(work.sizes)))
             raise InputError(
                 f"job {job.id} requests {job.res} processors; expected {written_for}, the size of its "

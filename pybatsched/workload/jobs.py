@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -30,8 +31,7 @@ def check_ids(workloads: Mapping[str, Workload]) -> None:
     """Raise InputError for the first id that Batsim rejects in a run. It names file, job and field. O(jobs)."""
     for workload, content in workloads.items():
         ids = content.values("id")
-        text = " ".join([given for given in ids if isinstance(given, str)])
-        if workload not in text and _FORBIDDEN.search(text) is None:
+        if are_names(workload, ids):
             continue  # nearly all files need no check of each id
         names: dict[str, int | str] = {}
         for given in ids:
@@ -46,6 +46,12 @@ def check_ids(workloads: Mapping[str, Workload]) -> None:
                     f"{where}: it means the same as {shown(names[name])} in the workload {workload}; expected unique "
                     "ids"
                 )
+
+
+def are_names(workload: str, ids: Iterable[Any]) -> bool:
+    """Return whether all ids are names of jobs in their workload as they are. O(ids)."""
+    text = " ".join([given for given in ids if isinstance(given, str)])
+    return workload not in text and _FORBIDDEN.search(text) is None
 
 
 def name_in(workload: str, given: Any) -> str:
@@ -74,7 +80,7 @@ def check_fields(
     for reader, model in models.items():
         check = FieldCheck(model, reader, context)
         for workload, names in loaded:
-            for job in workload.jobs if check.concerns(names) else ():
+            for job in workload.jobs if check.concerns(names, partial(workload.values, "estimate", 1)) else ():
                 for fault in check.faults(job):
                     place = FileLocation(workload.source, f"job {shown(job['id'])}")
                     if not fault.field:

@@ -29,11 +29,12 @@ class Workload:
     about: dict[str, Any] = field(default_factory=dict)
     batsim: int = field(default=0, compare=False)
 
-    def values(self, name: str) -> list[Any]:
-        """Return a field of all jobs, None where a job does not have it. O(jobs)."""
+    def values(self, name: str, missing: Any = None) -> list[Any]:
+        """Return a field of all jobs, or another value where a job does not have it. O(jobs)."""
         if isinstance(self.jobs, list):
-            return [job.get(name) for job in self.jobs]
-        return self.jobs.values(name)
+            return [job.get(name, missing) for job in self.jobs]
+        found = self.jobs.values(name)
+        return found if missing is None else [missing if value is None else value for value in found]
 
     @property
     def fields(self) -> set[str]:

@@ -26,7 +26,6 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import NO_SUBMISSION
 from pybatsched.workload.formats.files import BadLineError, lines_of, opened
-from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.job_columns import computed, tidied
 from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.report import Tally
@@ -210,6 +209,8 @@ def job_fields(jobs: pl.DataFrame, ids: pl.Series) -> dict[str, pl.Expr | pl.Ser
     Batsim takes jobs of the same time by id as text: ids get as many leading zeros as the greatest of the `ids` of the
     log, or of the jobs, needs. O(n).
     """
+    from pybatsched.workload.inject.input_files import alone_s  # noqa: PLC0415  imports pydantic
+
     n_digits = len(str(pl.concat([ids, jobs["id"]]).max()))
     is_running = pl.col("kind") == JobClass.RUNNING
     began_at = tidied(-jobs["passed_s"])
