@@ -132,7 +132,7 @@ class FakeBatsim:
         except RemoteProtocolError as error:
             raise Refused(str(error)) from error
         self.n_messages = simulation.n_messages
-        jobs = sorted([*record.ended, *simulation.world.jobs.values()], key=lambda job: (job.subtime, job.id))
+        jobs = sorted([*record.ended, *simulation.world.all_jobs()], key=lambda job: (job.subtime, job.id))
         self.jobs = {job.id: _result(job) for job in jobs}
         return self
 

@@ -112,7 +112,7 @@ class DecisionEffects:
         return order
 
     def _job(self, job_id: str, what: str) -> SimJob:
-        job = self._world.jobs.get(job_id)
+        job = self._world.find(job_id)
         if job is not None:
             return job
         why = "it has ended and was removed" if self._world.has_seen(job_id) else "it does not exist"

@@ -21,6 +21,7 @@ from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.world import World
+from pybatsched.workload.jobs import full_id
 from pybatsched.workload.resample.feedback import check_no_feedback
 
 Launch: TypeAlias = Callable[[list[SimJob]], None]
@@ -34,20 +35,21 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
     world = World(replace(scenario, options=shared), loop, outputs)
     execution, launch = _with_network(world) if world.has_network else _without_network(world)
     n_procs = scenario.platform.n_procs
-    for job in world.jobs.values():
+    jobs = world.all_jobs()
+    for job in jobs:
         if job.res > n_procs:
             raise InputError(
                 f"job {job.id} requests {job.res} processors; expected at most {n_procs}, the size of the platform"
             )
         job.alloc = IntervalSet.span(0, job.res)
-    with outputs.opened(len(world.jobs), n_procs):
+    with outputs.opened(len(jobs), n_procs):
         execution.note_pstates()
-        for workload in scenario.workloads:
+        for name, workload in scenario.workloads.items():
             # The last job of the file first, as in Batsim with few jobs; with many, Batsim's order depends on hashes.
-            launch(world.take_jobs(workload)[::-1])
+            launch([world.jobs[full_id(name, one)] for one in reversed(workload.values("id"))])
         world.loop.run()
         # Not the clock: it continues to the walltimes of jobs that have ended.
-        ended_at = max((job.finished_at for job in world.jobs.values()), default=0.0)
+        ended_at = max((job.finished_at for job in jobs), default=0.0)
         execution.note_schedule(ended_at)
     return ended_at
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -102,7 +102,8 @@ class Simulation:
     def n_to_come(self) -> int:
         """The number of jobs of the workloads that have not been submitted. O(jobs in memory)."""
         n_held_back = len(self.world.held_back)
-        return n_held_back + sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
+        n_waiting = sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
+        return n_held_back + self.world.n_unmade + n_waiting
 
     @property
     def unfinished(self) -> list[SimJob]:
@@ -364,24 +365,22 @@ def _as_read(answer: Answer) -> Answer:
 
 
 def submit(
-    take_jobs: Callable[[], Iterable[SimJob]], execution: Execution, submitted: Handler, goodbye: Handler
+    take_jobs: Callable[[], Iterator[SimJob]], execution: Execution, submitted: Handler, goodbye: Handler
 ) -> Process:
     """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n).
 
     The jobs are taken one step after the hello, so jobs registered into the workload before that are included.
     """
     yield _greeted, None
-    jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
-    if jobs:
-        yield jobs[0].subtime
+    jobs = take_jobs()
+    if (first := next(jobs, None)) is not None:
+        yield first.subtime
         if execution.awaits_first_submission:  # checked here: the submitter of another workload may have been first
             if execution.meters_are_stale():
                 yield SOON
                 execution.meters_read()
             execution.note_first_submission()
-    jobs.reverse()
-    remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
-    yield from _batches(remaining, lambda job: job.subtime, submitted)
+        yield from _batches(chain((first,), jobs), lambda job: job.subtime, submitted)
     yield goodbye, None
 
 

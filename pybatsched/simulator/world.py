@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pybatsched.core import events as e
@@ -10,15 +10,15 @@ from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError, setting
 from pybatsched.simulator import jobs as j
+from pybatsched.simulator.given_jobs import GivenJobs, check_fits, spelled_twice
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
-from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
-from pybatsched.workload.formats.conversion import gc_paused
-from pybatsched.workload.jobs import are_names, name_in
+from pybatsched.simulator.work.usage_traces import read_ranks
+from pybatsched.workload.jobs import name_in
 from pybatsched.workload.resample.feedback import held_back
 
 
@@ -29,7 +29,8 @@ class Refusal(RemoteProtocolError):  # noqa: N818  the simulator refuses; the er
 class World:
     """Jobs, machines, counts of active processes, and the events of the next message.
 
-    `jobs` are those that Batsim still has in memory. `finished_jobs` are finished jobs, which are removed when the next
+    `jobs` are those that Batsim still has in memory, without those of the workloads that are not made yet
+    (`given_jobs`). `finished_jobs` are finished jobs, which are removed when the next
     message is sent. `hosts` is the `HostBook`, or None in runs that need only counts.
     """
 
@@ -53,7 +54,8 @@ class World:
         self.held_back: dict[str, dict[str, Any]] = {}  # with feedback: jobs that the scheduler registers, by id
         self.replays_usage = False
         self.communicates = False
-        self._by_workload: dict[str, list[SimJob]] = {}  # until `take_jobs`
+        self._given: dict[str, GivenJobs] = {}
+        self._registered: dict[str, list[SimJob]] = {}  # until `take_jobs`
         self._stamp = self._stamped_at = 0.0
         platform = scenario.platform
         by_host = self.options.compute_sharing or self.options.energy or bool(scenario.event_lists or platform.storage)
@@ -107,9 +109,8 @@ class World:
                     raise NotSimulatedError(
                         f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                     )
-            with gc_paused():
-                make = partial(self.make_job, name, is_name=are_names(name, given.values("id")))
-                self._by_workload[name] = list(map(make, workload.jobs))
+            self._given[name] = GivenJobs(name, workload, {work.name: work for work in works}, self.jobs)
+            self._registered[name] = []
         if self.has_network and (why := self._why_no_network()):
             raise NotSimulatedError(
                 f"the clock of SimGrid is not simulated {why}; expected {setting('clock', 'exact')}, or use Batsim"
@@ -167,43 +168,55 @@ class World:
             return "with the protocol of Batsim 5"
         return "together with usage traces" if self.replays_usage else ""
 
-    def make_job(self, workload: str, fields: Any, *, is_name: bool = False) -> SimJob:
-        """Create a job whose profile exists. `is_name`: its id is the name in the workload, not a full id."""
+    def make_job(self, workload: str, fields: Any) -> SimJob:
+        """Create a registered job, whose profile exists."""
         work = self.works[workload].get(fields["profile"])
         assert work is not None
-        name = str(fields["id"]) if is_name else name_in(workload, fields["id"])
-        job = SimJob(workload, name, fields, work)
+        job = SimJob(workload, name_in(workload, fields["id"]), fields, work)
         if job.id in self.jobs or (self.n_finished and self._forgotten.has(job.id)):
-            raise InputError(
-                f"expected unique job ids, found {job.id} twice: {fields['id']!r} is another spelling of the same id"
-            )
-        if work.sizes and not work.sizes <= {job.res}:
-            written_for = ", ".join(map(str, sorted(work.sizes)))
-            raise InputError(
-                f"job {job.id} requests {job.res} processors; expected {written_for}, the size of its "
-                f"profile {work.name}"
-            )
-        if work.rank_counts:
-            check_ranks(work.rank_counts, fields, f"job {job.id}")
+            raise spelled_twice(job.id, fields["id"])
+        check_fits(job.id, fields, work)
         self.jobs[job.id] = job
         return job
 
+    @property
+    def n_unmade(self) -> int:
+        """The number of jobs of the workloads that are not in `jobs` yet."""
+        return sum(given.n_unmade for given in self._given.values())
+
+    def all_jobs(self) -> Collection[SimJob]:
+        """Return the jobs that Batsim has in memory, after making those that are not made yet. O(jobs)."""
+        for given in self._given.values():
+            given.make_all()
+        return self.jobs.values()
+
+    def find(self, job_id: str) -> SimJob | None:
+        """Return a job that Batsim has in memory; None if there is none. O(1) for submitted jobs, else O(jobs)."""
+        job = self.jobs.get(job_id)
+        if job is None and (given := self._given_with(job_id)) is not None:
+            given.make_all()
+            job = self.jobs.get(job_id)
+        return job
+
     def has_seen(self, job_id: str) -> bool:
-        """Return whether a job with this id exists or existed. O(log jobs); O(jobs) without dynamic jobs."""
-        if job_id in self.jobs or self._forgotten.has(job_id):
-            return True
-        workload, _, name = job_id.partition("!")
-        given = None if self.options.dynamic_jobs else self.scenario.workloads.get(workload)
-        return given is not None and any(name_in(workload, one) == name for one in given.values("id"))
+        """Return whether a job with this id exists or existed. O(log jobs)."""
+        return job_id in self.jobs or self._forgotten.has(job_id) or self._given_with(job_id) is not None
+
+    def _given_with(self, job_id: str) -> GivenJobs | None:
+        """Return the jobs of the workload that had this job from the start."""
+        given = self._given.get(job_id.partition("!")[0])
+        return given if given is not None and job_id in given.ids else None
 
     def register(self, job: SimJob) -> None:
         """Add a registered job to its workload, unless the submitter has already taken the jobs."""
-        if job.workload in self._by_workload:
-            self._by_workload[job.workload].append(job)
+        if job.workload in self._registered:
+            self._registered[job.workload].append(job)
 
-    def take_jobs(self, workload: str) -> list[SimJob]:
-        """Remove and return the jobs of a workload, for its submitter."""
-        return self._by_workload.pop(workload)
+    def take_jobs(self, workload: str) -> Iterator[SimJob]:
+        """Return the jobs of a workload in order of submission, for its submitter. Each is made when it is next."""
+        registered = self._registered.pop(workload)
+        arrivals = self._given[workload].arrivals()
+        return iter(sorted([*registered, *arrivals], key=lambda job: (job.subtime, job.id))) if registered else arrivals
 
     def record_finished(self, job: SimJob) -> None:
         """Record a finished job; `forget_jobs` removes it when the next message is sent."""

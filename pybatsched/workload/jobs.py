@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -70,6 +72,20 @@ def name_in(workload: str, given: Any) -> str:
             "or NUL characters, which Batsim rejects"
         )
     return name
+
+
+def in_order(workload: Workload, name_of: Callable[[Any], str]) -> Iterator[dict[str, Any]]:
+    """Return jobs in the order in which Batsim submits them: by time, then by name. O(n log n)."""
+
+    def submission(job: Mapping[str, Any]) -> tuple[float, str]:
+        return float(job["subtime"]), name_of(job["id"])
+
+    jobs = workload.jobs
+    if isinstance(jobs, list):
+        return iter(sorted(jobs, key=submission))
+    # Those of a log are in order of their times.
+    at_once = itertools.groupby(jobs, operator.itemgetter("subtime"))
+    return itertools.chain.from_iterable(sorted(some, key=submission) for _, some in at_once)
 
 
 def check_fields(

@@ -85,7 +85,7 @@ def _play(scene: Scene, scenario: Scenario, scheduler: Scheduler) -> Played:
         if job.id in played.fates:
             ledger.problems.append(f"{job.id} is written down twice")
         played.fates[job.id] = _fate(job, ledger)
-    for job in simulation.world.jobs.values():
+    for job in simulation.world.all_jobs():
         played.fates.setdefault(job.id, _fate(job, ledger))
     return played
 
