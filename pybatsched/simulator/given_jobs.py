@@ -1,4 +1,4 @@
-"""The jobs of a workload in a run: each is made just before its submission, or when somebody asks for it."""
+"""The jobs of a workload in a run: each is made just before its submission, or when a decision names it."""
 
 from __future__ import annotations
 
