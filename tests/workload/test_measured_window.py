@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
@@ -76,6 +77,21 @@ def test_jobs_that_did_not_count_before_do_not_count_now() -> None:
     some.jobs[3]["evaluated"] = False
     assert counted(select(some, Selection(10, None, warm_up_s=10))[0]) == {0: False, 10: False, 20: True, 30: False}
     assert "evaluated" not in some.jobs[0]
+
+
+def test_jobs_that_the_file_does_not_evaluate_do_not_count(tmp_path: Path) -> None:
+    file = logs.rackham_file(tmp_path, *logs.ONE_OF_EACH, logs.rackham_line(12, 1150, kind=1))
+    log = pb.read_workload(file)
+    log.write(tmp_path / "w.json")
+    found = []
+    for one in (log, pb.read_workload(tmp_path / "w.json")):
+        run = pb.simulate(one.window(100, 300, warm_up=100), "fcfs", progress=False)
+        run.save(tmp_path / one.name)
+        read = pb.read_run(tmp_path / one.name)
+        found += [sorted(it.jobs.filter(pl.col("evaluated"))["id"]) for it in (run, read)]
+    read_at_once = pb.read_workload(file, begin=100, end=300, warm_up=100)
+    assert read_at_once.jobs.filter(pl.col("evaluated"))["id"].to_list() == ["w0!12"]
+    assert found == [["w0!12"]] * 4
 
 
 @given(

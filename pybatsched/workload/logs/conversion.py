@@ -308,8 +308,10 @@ class _Conversion:
         by_s = selection.moved_by(self._origin_at, times[0]) if len(times) else 0
         is_counted = selection.counted(self._log.source, times, self._origin_at)
         if is_counted is not None:
-            self._jobs = self._jobs.with_columns(pl.Series("evaluated", is_counted))
-            self._count("noted", {NOT_COUNTED: ~pl.col("evaluated")})
+            self._jobs = self._jobs.with_columns(pl.Series("is_counted", is_counted))
+            self._count("noted", {NOT_COUNTED: ~pl.col("is_counted")})
+            of_log = pl.col("evaluated") if "evaluated" in self._jobs.columns else pl.lit(value=True)
+            self._jobs = self._jobs.with_columns((of_log & pl.col("is_counted")).alias("evaluated"))
         if by_s:
             self._jobs = self._jobs.with_columns(tidied(times - by_s))
         return by_s

@@ -150,6 +150,7 @@ def _from(zero_at: float, jobs: pl.DataFrame) -> pl.DataFrame:
         pl.when(is_running).then(passed_s).otherwise(0.0).alias("passed_s"),
         (is_running & (pl.col("started_at") > zero_at)).alias("is_late"),
         (is_of_study & (at < zero_at)).alias("is_early"),
+        (pl.col("kind") == JobClass.EVALUATED).alias("evaluated"),
     )
 
 
@@ -214,7 +215,6 @@ def job_fields(jobs: pl.DataFrame, ids: pl.Series) -> dict[str, pl.Expr | pl.Ser
     n_digits = len(str(pl.concat([ids, jobs["id"]]).max()))
     is_running = pl.col("kind") == JobClass.RUNNING
     began_at = tidied(-jobs["passed_s"])
-    is_evaluated = pl.col("kind") == JobClass.EVALUATED
     return {
         "id": pl.col("id").cast(pl.String).str.zfill(n_digits),
         "estimate": pl.coalesce("estimate_s", "walltime_s"),
@@ -222,7 +222,7 @@ def job_fields(jobs: pl.DataFrame, ids: pl.Series) -> dict[str, pl.Expr | pl.Ser
         "input_file": pl.col("file"),
         "input_size_gb": pl.col("size_gb"),
         "alone_s": computed(jobs.select("whole_s", "size_gb"), alone_s, pl.Float64),
-        "evaluated": pl.col("evaluated") if "evaluated" in jobs.columns else is_evaluated,
+        "evaluated": pl.col("evaluated"),
         "history_node": pl.when(is_running).then(pl.col("node") - 1),
         "history_start": pl.when(is_running).then(pl.lit(began_at)),
     }

@@ -79,11 +79,12 @@ EXTRA_FIELDS: Final = "fields after the 18th that the header names: kept as {}"
 TAKEN_FIELDS: Final = "fields after the 18th with the name of another field of jobs: ignored ({})"
 #: Usual names of fields after the 18th, in small letters, and the names of these fields of jobs.
 _EXTRA_NAMES: Final[Mapping[str, str]] = {"used_gpus": "gpus", "allocated_gpus": "gpus", "num_gpus": "gpus"}
-#: Fields of jobs that come from the 18 fields of the format.
+#: Fields of jobs that come from the 18 fields of the format, or from a warm-up.
 _OWN_FIELDS: Final = frozenset(
     {
         *("id", "subtime", "res", "profile", "walltime", "estimate", "user", "group", "application", "queue"),
         *("partition", "status", "memory_gb", "requested_procs", "requested_time", "depends_on", "think_time"),
+        *("logged_wait_s", "evaluated"),
     }
 )
 

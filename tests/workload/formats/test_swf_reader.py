@@ -13,6 +13,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.checks.lint_log import ESTIMATE
 from pybatsched.workload.checks.log_checks import GAP, MINUTES
+from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.logs.conversion import to_workload
 from pybatsched.workload.logs.swf import EXTRA_FIELDS, FIELDS, TAKEN_FIELDS, UNNAMED, extra_names, read_swf
 from pybatsched.workload.selection import Selection
@@ -234,6 +235,10 @@ def test_names_of_other_fields_are_not_taken(tmp_path: Path) -> None:
     (job,), jobs = jobs_of(tmp_path, f"{line(1, requested_s=90)} 1 2 3", header=header)
     assert (job["walltime"], job["gpus"]) == (90, 2)
     assert TAKEN_FIELDS.format("walltime, gpus") in jobs
+    header = "; 18: evaluated\n; 19: logged_wait_s\n"
+    made = trace(tmp_path, *(f"{line(k, k)} 1 2" for k in (1, 2)), header=header)
+    workload, _ = to_workload(made, LogOptions(with_waits=True), Selection(warm_up_s=1))
+    assert [(job["evaluated"], job["logged_wait_s"]) for job in workload.jobs] == [(False, 0), (True, 0)]
 
 
 def test_extra_fields_of_one_partition(tmp_path: Path) -> None:
