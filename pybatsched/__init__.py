@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ToJobMsg as ToJobMsg,
         fact_text as fact_text,
     )
+    from pybatsched.core.derive import load_note as load_note
     from pybatsched.core.fields import (
         DeadlineFields as DeadlineFields,
         FieldError as FieldError,
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
     from pybatsched.core.model_refs import model_at as model_at
     from pybatsched.core.options import Options as Options
     from pybatsched.core.policy import API_VERSION as API_VERSION, BatsimFeature as BatsimFeature, Policy as Policy
-    from pybatsched.core.services.derive import load_note as load_note
-    from pybatsched.core.services.predictions import (
+    from pybatsched.core.predictions import (
         Predictions as Predictions,
         Predictor as Predictor,
         run_time_s as run_time_s,
@@ -123,8 +123,8 @@ _MODULES = {
     "core.model_refs": "model_at",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy",
-    "core.services.derive": "load_note",
-    "core.services.predictions": "Predictions Predictor run_time_s user_of",
+    "core.derive": "load_note",
+    "core.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
     "experiment.policies": "available_policies policy",

@@ -71,7 +71,7 @@ SECTIONS: Final = {
     "jobs": Section(
         "Jobs",
         "Jobs, their states, and models of their fields. The [API guide](../../api.md#state) lists a job's attributes.",
-        ("core.jobs", "core.fields", "core.services.derive"),
+        ("core.jobs", "core.fields", "core.derive"),
     ),
     "machine": Section(
         "Machine and time",
@@ -97,7 +97,7 @@ SECTIONS: Final = {
     "predictions": Section(
         "Predictions",
         "Predictors of run times. The [guide](../../predictions.md) explains them.",
-        ("core.services.predictions",),
+        ("core.predictions",),
     ),
     "errors": Section("Errors", "Errors that are reported to the user without a traceback.", ("errors",)),
 }

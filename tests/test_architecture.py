@@ -14,6 +14,7 @@ from pybatsched.runs.spec import RECORDS
 
 PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+SCHEDULERS = sorted((ROOT / "schedulers" / "pybatsched_schedulers").rglob("*.py"))
 
 #: Package -> the packages it may import, lowest first: no package imports one that is listed after it.
 #: `pybatsched` is the package itself, with what authors of policies and of experiments import from it.
@@ -56,6 +57,10 @@ WHAT_IS_SHOWN = (
 )  # fmt: skip
 
 
+#: The modules of `core` that import its services; all others are below them.
+ABOVE_SERVICES = {"actions", "engine", "replacement"}
+
+
 #: Modules that name options of commands outside of backticks: those of Batsim, and those of a whole command in a file.
 MAY_NAME_OPTIONS = {
     "pybatsched.core.engine": {"--enable-redis"},
@@ -76,7 +81,7 @@ def name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-NAMES = {name(path) for path in MODULES}
+NAMES = {name(path).removeprefix("schedulers.") for path in (*MODULES, *SCHEDULERS)}
 
 
 def imports(path: Path) -> set[str]:
@@ -102,7 +107,7 @@ def package_of(module: str) -> str:
 
 
 def test_every_package_is_listed_and_may_import_only_lower_ones() -> None:
-    assert set(ALLOWED) == {package_of(module) for module in NAMES}
+    assert set(ALLOWED) == {package_of(name(path)) for path in MODULES}
     packages = list(ALLOWED)
     for i, package in enumerate(packages):
         assert set(ALLOWED[package].split()) <= set(packages[:i]), package
@@ -137,7 +142,8 @@ def test_the_docs_list_the_same_imports() -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    graph = {name(path): own_imports(path) for path in MODULES if path.stem != "__init__"}
+    files = [path for path in (*MODULES, *SCHEDULERS) if path.stem != "__init__"]
+    graph = {name(path).removeprefix("schedulers."): own_imports(path) for path in files}
     done: set[str] = set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
@@ -149,6 +155,12 @@ def test_there_are_no_import_cycles() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").glob("*.py")), ids=name)
+def test_modules_of_the_core_import_no_service_that_is_above_them(path: Path) -> None:
+    services = {used for used in own_imports(path) if used.startswith("pybatsched.core.services")}
+    assert not services or path.stem in ABOVE_SERVICES
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)

@@ -13,7 +13,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import HALF_TICK, TICK, instant, on_tick
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
-from pybatsched.core.services.requeue import Notes, ReplyBuilder, Services
+from pybatsched.core.requeue import Notes, ReplyBuilder, Services
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:

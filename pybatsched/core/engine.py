@@ -34,8 +34,8 @@ from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemotePr
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
-    from pybatsched.core.services.predictions import Predictions
-    from pybatsched.core.services.requeue import KillCause, Services
+    from pybatsched.core.predictions import Predictions
+    from pybatsched.core.requeue import KillCause, Services
 
 
 #: Why a job is rejected that can never start.

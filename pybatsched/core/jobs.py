@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from pybatsched.core.checkpoints import Restarts
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.services.checkpoints import Restarts
 from pybatsched.errors import InputError, RemoteProtocolError
 
 

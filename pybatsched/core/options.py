@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pybatsched.core.model_refs import COMMON
-from pybatsched.core.services.reservation_specs import ReservationSpec
+from pybatsched.core.reservation_specs import ReservationSpec
 
 
 class Options(BaseModel):

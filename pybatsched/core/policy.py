@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pybatsched.core.fields import JobFields
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
-    from pybatsched.core.services.predictions import Predictions
+    from pybatsched.core.predictions import Predictions
 
 #: The version of this interface. It changes when a policy may have to be changed.
 API_VERSION = 1

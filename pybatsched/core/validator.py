@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from msgspec.structs import astuple, replace
 
 from pybatsched.core import decisions as d
+from pybatsched.core.derive import is_any_size
 from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.services.derive import is_any_size
 from pybatsched.errors import setting
 
 if TYPE_CHECKING:

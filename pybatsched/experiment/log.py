@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from pybatsched.core.derive import delay_of
 from pybatsched.core.instants import seconds_text
-from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import in_python, public
 from pybatsched.runs.spec import WorkloadSpec

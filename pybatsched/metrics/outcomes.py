@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pybatsched.core.derive import id_from_note
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.services.derive import id_from_note
 
 #: Names that the engine writes into metadata: they are not facts of a policy.
 _ENGINE_NAMES: Final = frozenset(

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import Final
 
 from pybatsched.core.cluster import Cluster
+from pybatsched.core.derive import delay_of
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import TrustedFiles
-from pybatsched.core.services.derive import delay_of
-from pybatsched.core.services.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
+from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies.learning import Boosted, Linear
 from pybatsched.policies.loading import module_of, names_file, run_plugin, split

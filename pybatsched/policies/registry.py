@@ -15,7 +15,6 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -40,6 +39,22 @@ if TYPE_CHECKING:
 
 GROUP: Final = "pybatsched.policies"
 
+#: The modules and classes of the included policies, as in the entry points of the package. They are found without a
+#: search of all installed packages, which takes longer than a short run.
+INCLUDED: Final = {
+    "fcfs": "pybatsched_schedulers.fcfs:Fcfs",
+    "easy": "pybatsched_schedulers.easy:Easy",
+    "conservative": "pybatsched_schedulers.conservative:Conservative",
+    "redirection": "pybatsched_schedulers.redirection.policy:Redirection",
+    "dbf": "pybatsched_schedulers.dbf.policy:Dbf",
+    "ujf": "pybatsched_schedulers.ujfb.policy:Ujf",
+    "ujfb": "pybatsched_schedulers.ujfb.policy:Ujfb",
+    "locality": "pybatsched_schedulers.locality.policy:Locality",
+    "reallocation": "pybatsched_schedulers.reallocation.policy:Reallocation",
+    "published_predictsim": "pybatsched_schedulers.published_predictsim:PublishedPredictsim",
+    "published_rlscheduler": "pybatsched_schedulers.published_rlscheduler:PublishedRlscheduler",
+    "rl": "pybatsched_schedulers.rl:Rl",
+}
 
 #: The option for the planned duration of jobs that have neither walltime nor estimate.
 _ASSUMED: Final = "assume_walltime"
@@ -343,7 +358,7 @@ def also_known(sources: Iterable[PolicySource]) -> Iterator[None]:
 
 def is_installed(name: str) -> bool:
     """Return whether a name is that of an installed policy, or of a Python file."""
-    return name in _included() or name in available() or names_file(name)
+    return name in INCLUDED or name in available() or names_file(name)
 
 
 def find(name: str, *, trusted: bool = False) -> PolicySource:
@@ -355,7 +370,7 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
                 f"expected an installed policy: {', '.join(_known()) or 'none'}"
             )
         return _from_file(name)
-    place = _included().get(name)
+    place = INCLUDED.get(name)
     entry = None if place is not None else available().get(name)
     if place is None and entry is None:
         if name in _ALSO_KNOWN.get():
@@ -370,15 +385,6 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
     except BaseException as error:
         raise InputError(f"policy {name!r} ({place}) cannot be loaded: {describe_error(error)}") from error
     return PolicySource(name, _checked(found, name), place)
-
-
-def _included() -> Mapping[str, str]:
-    """Return the included policies as ``module:Class``, by name; none if they are not installed."""
-    try:
-        places: Mapping[str, str] = import_module("pybatsched_schedulers").POLICIES
-    except ImportError:
-        return {}
-    return places
 
 
 def local_scheduler(
@@ -414,7 +420,7 @@ def _with_one_queue(source: PolicySource) -> type[LocalPolicy]:
 
 
 def _known() -> list[str]:
-    return sorted({*available(), *_included()})
+    return sorted({*available(), *INCLUDED})
 
 
 def _texts(value: Any) -> Iterator[str]:

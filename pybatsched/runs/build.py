@@ -36,7 +36,7 @@ from pybatsched.workload.selection import NoJobsLeftError
 
 if TYPE_CHECKING:
     from pybatsched.core.field_check import FieldsLike
-    from pybatsched.core.services.reservation_specs import ReservationSpec
+    from pybatsched.core.reservation_specs import ReservationSpec
 
 
 _EQUAL: Final = MachineSpec()
@@ -283,7 +283,7 @@ def _check_reserved(
     """Raise InputError for reservations of hosts or for jobs that are not there."""
     specs = simulator.host_reservations(plan, options)
     if specs:
-        from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
+        from pybatsched.core.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
 
         jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
         check_members(plan.given.get("host_reservations", ()), jobs)

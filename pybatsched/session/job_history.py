@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobShape, JobState
-from pybatsched.core.services.derive import parent_in_note
 from pybatsched.errors import quantity
 
 

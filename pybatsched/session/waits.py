@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
-from pybatsched.core.services.derive import parent_in_note
 from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.session.explain import PolicyReplay, check_named, no_such_job
 from pybatsched.session.journal import JournalReader

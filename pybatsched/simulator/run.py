@@ -30,7 +30,7 @@ from pybatsched.simulator.simulation import Scheduler, Simulation
 from pybatsched.workload.resample.feedback import check_no_feedback
 
 if TYPE_CHECKING:
-    from pybatsched.core.services.reservation_specs import ReservationSpec
+    from pybatsched.core.reservation_specs import ReservationSpec
     from pybatsched.live.keys import ClientKeys
     from pybatsched.session.journal import JournalWriter
     from pybatsched.simulator.external import OnMessage

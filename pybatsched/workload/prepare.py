@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pybatsched.core.services.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.workload.formats.checks import is_number, shown
 from pybatsched.workload.formats.conversion import LOOSE, profile_of

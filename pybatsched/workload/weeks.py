@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from pybatsched.core.services.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions

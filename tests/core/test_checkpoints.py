@@ -16,8 +16,8 @@ from support.pushy import Gentle, Loader, Ruthless
 import pybatsched as pb
 from pybatsched.cli import main
 from pybatsched.core import events as e
+from pybatsched.core.checkpoints import Checkpoints, checkpoints_of
 from pybatsched.core.policy import Policy
-from pybatsched.core.services.checkpoints import Checkpoints, checkpoints_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.platform import model

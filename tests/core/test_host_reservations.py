@@ -14,7 +14,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
-from pybatsched.core.services.reservation_specs import read_reservations
+from pybatsched.core.reservation_specs import read_reservations
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy

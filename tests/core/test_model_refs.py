@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from support.places import ROOT
 
-import pybatsched_schedulers
 from pybatsched import Options, Policy, model_at
 from pybatsched.core.model_refs import COMMON, DefaultOptions, ModelRef, model_of
 from pybatsched.metrics.workload_fields import METRIC_FIELDS
@@ -95,4 +94,4 @@ def test_a_named_model_below_another_model_is_loaded() -> None:
 
 def test_the_included_policies_are_those_of_the_entry_points() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"][registry.GROUP] == pybatsched_schedulers.POLICIES
+    assert project["entry-points"][registry.GROUP] == registry.INCLUDED

@@ -10,7 +10,7 @@ import pytest
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, Segment
-from pybatsched.core.services.predictions import run_time_s
+from pybatsched.core.predictions import run_time_s
 from pybatsched.errors import InputError
 from pybatsched.policies.predictions import CORRECTORS, PREDICTORS, corrector_of, predictor_of
 

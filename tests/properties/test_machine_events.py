@@ -10,8 +10,8 @@ from support.examples import examples
 from support.outages import Events, drains, outages, spans
 
 from pybatsched.core import events as e
+from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.services.derive import parent_in_note
 from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.testing import FakeBatsim, Workload, run_policy

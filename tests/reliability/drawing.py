@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from support.gridded import Grid
 from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
 
+from pybatsched.core.checkpoints import n_dumps, with_dumps_s
 from pybatsched.core.instants import TICK
-from pybatsched.core.services.checkpoints import n_dumps, with_dumps_s
 from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 

@@ -18,7 +18,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.core.jobs import Job
-from pybatsched.core.services.predictions import Predictor
+from pybatsched.core.predictions import Predictor
 from pybatsched.errors import InputError, PolicyError, UntrustedFileError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from pybatsched.core.checkpoints import checkpoints_of
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.services.checkpoints import checkpoints_of
 from pybatsched.errors import setting
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.services.requeue import KillCause, Services
+    from pybatsched.core.requeue import KillCause, Services
 
 #: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
 #: submitted again, or not requeued.

@@ -24,8 +24,8 @@ from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
+    from pybatsched.core.reservation_specs import ReservationSpec
     from pybatsched.core.services.failures import Failures
-    from pybatsched.core.services.reservation_specs import ReservationSpec
 
 
 class JobStarter(Protocol):

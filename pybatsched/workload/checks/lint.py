@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pybatsched.core.derive import delay_of
 from pybatsched.core.field_check import FieldCheck
 from pybatsched.core.fields import FieldModel, JobFields
-from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.checks.job_order import check_order

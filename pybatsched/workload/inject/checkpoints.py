@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from pybatsched.core.checkpoints import DUMP, INTERVAL, READ, WORK, n_dumps, with_dumps_s
+from pybatsched.core.derive import delay_of, shortened_profile
 from pybatsched.core.instants import A_SPAN
-from pybatsched.core.services.checkpoints import DUMP, INTERVAL, READ, WORK, n_dumps, with_dumps_s
-from pybatsched.core.services.derive import delay_of, shortened_profile
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.settings import TIME, Checked, Kind, given, record_of_settings
 from pybatsched.workload.model import Workload

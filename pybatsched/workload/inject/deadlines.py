@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from pybatsched.core.services.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.derive import delay_of
 from pybatsched.core.fields import memory_class
-from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload

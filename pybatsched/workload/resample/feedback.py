@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pybatsched.core.services.derive import can_copy, delay_of, single_delay
+from pybatsched.core.derive import can_copy, delay_of, single_delay
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.jobs import full_id, name_in

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pybatsched.core.services.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions, SizeIn

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched import FieldError, JobFields, Options
-from pybatsched_schedulers.locality.scores import EFT, FCFS, LEA, LEO, Weights
+
+
+class Weights(NamedTuple):
+    """The multipliers of a score. With `is_eager`, nodes with an immediate start are scored by EAT + LOAD (LEO)."""
+
+    load: float = 0.0  # x1
+    evict: float = 0.0  # x2
+    copies: float = 0.0  # x3
+    is_eager: bool = False
+
+
+FCFS: Final = Weights()
+EFT: Final = Weights(load=1.0)
+LEA: Final = Weights(load=500.0, evict=1.0)
+LEO: Final = LEA._replace(is_eager=True)
+
 
 Score = Literal["fcfs", "eft", "lea", "leo", "lem"]
 

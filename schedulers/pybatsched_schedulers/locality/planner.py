@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pybatsched import HALF_TICK, InputError, Reason
 from pybatsched_schedulers.locality.node_index import NodeIndex
 from pybatsched_schedulers.locality.nodes import Node, Nodes
-from pybatsched_schedulers.locality.options import LocalityOptions
-from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, WaitingJob, Weights
+from pybatsched_schedulers.locality.options import FCFS, LocalityOptions, Weights
+from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
 
 
 class Areas:

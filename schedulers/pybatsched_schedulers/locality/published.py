@@ -15,8 +15,8 @@ from pybatsched import HALF_TICK, Reason
 from pybatsched_schedulers.locality.input_files import Stay
 from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
 from pybatsched_schedulers.locality.nodes import Nodes
-from pybatsched_schedulers.locality.options import Rule
-from pybatsched_schedulers.locality.scores import EFT, FCFS, Draft, Offer, WaitingJob, Weights
+from pybatsched_schedulers.locality.options import EFT, FCFS, Rule, Weights
+from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
 
 
 class PublishedDraft(Draft):

@@ -21,30 +21,16 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pybatsched_schedulers.locality.input_files import Stay, fit_together
 from pybatsched_schedulers.locality.node_index import ALWAYS, Row, nth_time
+from pybatsched_schedulers.locality.options import EFT, Weights
 
 if TYPE_CHECKING:
     from pybatsched import Job
     from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
     from pybatsched_schedulers.locality.nodes import Node
-
-
-class Weights(NamedTuple):
-    """The multipliers of a score. With `is_eager`, nodes with an immediate start are scored by EAT + LOAD (LEO)."""
-
-    load: float = 0.0  # x1
-    evict: float = 0.0  # x2
-    copies: float = 0.0  # x3
-    is_eager: bool = False
-
-
-FCFS: Final = Weights()
-EFT: Final = Weights(load=1.0)
-LEA: Final = Weights(load=500.0, evict=1.0)
-LEO: Final = LEA._replace(is_eager=True)
 
 
 @dataclass(slots=True, eq=False)

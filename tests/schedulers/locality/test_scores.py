@@ -17,8 +17,8 @@ from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.locality.node_index import NodeIndex
 from pybatsched_schedulers.locality.nodes import Nodes
-from pybatsched_schedulers.locality.options import LocalityOptions
-from pybatsched_schedulers.locality.scores import Draft, WaitingJob, Weights
+from pybatsched_schedulers.locality.options import LocalityOptions, Weights
+from pybatsched_schedulers.locality.scores import Draft, WaitingJob
 
 RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pybatsched.core.services.checkpoints import Checkpoints, Restarts
+from pybatsched.core.checkpoints import Checkpoints, Restarts
 from pybatsched.workload.inject.checkpoints import daly_interval_s
 
 HOUR_S = 3600.0

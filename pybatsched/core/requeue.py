@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from pybatsched.core import decisions as d
+from pybatsched.core import decisions as d, derive
+from pybatsched.core.checkpoints import Checkpoints, Restarts, checkpoints_of
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import TICK
@@ -30,8 +31,6 @@ from pybatsched.core.jobs import (
     stop_job,
     wait_again,
 )
-from pybatsched.core.services import derive
-from pybatsched.core.services.checkpoints import Checkpoints, Restarts, checkpoints_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import setting
 
