@@ -278,7 +278,7 @@ def test_examples_in_docstrings(path: Path) -> None:
 def test_every_rule_is_documented() -> None:
     """The table of rules in docs/protocol.md names every rule the code can report."""
     message = (ROOT / "docs" / "protocol.md").read_text()
-    for module in ("validator", "actions", "services/requeue", "engine"):
+    for module in ("validator", "actions", "requeue", "engine"):
         text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text()
         for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
             assert rule in message, rule
