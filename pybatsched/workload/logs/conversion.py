@@ -40,6 +40,7 @@ UNKNOWN: Final = "unknown run time: set to the given one"
 UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
 UNLIMITED: Final = "time limit UNLIMITED or Partition_Limit: no requested time"
 ATTEMPT: Final = "an id given before (a further attempt of a requeued job, for example): a job of its own"
+RENAMED: Final = 'id with a blank or one of ! , " \\, which ids of jobs do not have: written with _'
 WHOLE_MACHINE: Final = (
     f"of some partitions alone: the machine is still the whole one, {{:,}} processors (or {setting('n_procs')})"
 )
@@ -238,6 +239,7 @@ class _Conversion:
         self._count("changed", rules | {RENUMBERED: pl.col("is_renumbered"), LOOSE: pl.col("is_loose")})
         if log.has_records:
             is_unlimited = pl.col("is_unlimited") & pl.col("requested_s").is_null()
+            self._count("changed", {RENAMED: pl.col("is_cleaned")})
             self._count("noted", {UNLIMITED: is_unlimited, ATTEMPT: pl.col("attempt") > 1})
 
     def _with_numbers(self, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -277,13 +279,15 @@ class _Conversion:
             for given, number, name, text in jobs.select("id", "number", "name", "given_id").iter_rows():
                 for one in {text} if name else {text, f"{number}", f"{number}_*"}:
                     ids.setdefault(one, []).append(given)
-        has_names = len(self._log) > 0 and self._log.jobs["name"][0] is not None
+        has_names = bool(jobs["name"].is_not_null().any())
         for place, (own, text) in enumerate(zip(jobs["id"], texts, strict=False)):
             if text is None:
                 continue
             wanted = [match[0] for match in _DEPENDENCY.finditer(text.partition("(")[0])]
-            if has_names:
-                wanted = [one for one in re.split(r"[\s,:;?|]+", text.partition("(")[0]) if one in ids]
+            if has_names:  # some have blanks
+                whole = re.sub("^after[a-z]*:", "", text)
+                words = re.split(r"[\s,:;?|]+", text.partition("(")[0])
+                wanted = [whole] if whole in ids else [one for one in words if one in ids]
             found = dict.fromkeys(one for name in wanted for one in ids.get(name, ()) if one != own)
             is_loose[place] = any(name not in ids for name in wanted)
             depends_on[place] = list(found) or None

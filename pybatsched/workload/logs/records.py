@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -52,6 +53,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     **dict.fromkeys((*LABELS, "state"), pl.String),
 }
 _NUMBER: Final = ("number", "task", "part")
+_FORBIDDEN: Final = r'[!,"\\\s\x00\x1c-\x1f]'
 
 
 #: A time, and an amount of memory, as columns.
@@ -116,14 +118,14 @@ class Records:
             pl.col("is_waiting").fill_null(value=False),
             pl.col("is_unlimited").fill_null(value=False),
             pl.lit(None, pl.Int64).alias("attempt"),
+            pl.col("name").str.contains(_FORBIDDEN).fill_null(value=False).alias("is_cleaned"),
         )
         jobs = jobs.with_columns(given_id().alias("given_id"), _id_of(jobs).alias("id"))
         if not jobs["given_id"].is_unique().all():
             jobs = self._without_copies(jobs)
             number, n_all = pl.int_range(1, pl.len() + 1).over("given_id"), pl.len().over("given_id")
             jobs = jobs.with_columns(pl.when(n_all > 1).then(number).alias("attempt"))
-            ending = pl.when(pl.col("attempt") > 1).then(pl.format("-{}", "attempt")).otherwise(pl.lit(""))
-            jobs = jobs.with_columns(pl.col("id") + ending)
+        jobs = _with_unique_ids(jobs)
         jobs = jobs.with_columns(first_of(_reasons().items()).alias("left_out"))
         names = {
             "id": "field JobID",
@@ -213,18 +215,41 @@ def _reasons() -> dict[str, pl.Expr]:
 
 def given_id() -> pl.Expr:
     """Return the ids as the log has them, without leading zeros. Those of waiting tasks end in brackets."""
-    return _joined("number", "task", "part") + pl.when("is_waiting").then(pl.lit("_[]")).otherwise(pl.lit(""))
+    return _joined("name", "number", "task", "part") + pl.when("is_waiting").then(pl.lit("_[]")).otherwise(pl.lit(""))
 
 
 def _id_of(jobs: pl.DataFrame) -> pl.Expr:
-    """Return ids with as many leading zeros that numbers, tasks and parts have equal lengths. O(n)."""
+    """Return ids with as many leading zeros that numbers, tasks and parts have equal lengths, and valid names. O(n)."""
     digits = {name: len(str(jobs[name].max() or 0)) for name in _NUMBER}
-    return _joined(*(pl.col(name).cast(pl.String).str.zfill(n) for name, n in digits.items()))
+    name = pl.col("name").str.replace_all(_FORBIDDEN, "_")
+    return _joined(name, *(pl.col(name).cast(pl.String).str.zfill(n) for name, n in digits.items()))
 
 
-def _joined(*parts: Any) -> pl.Expr:
+def _with_unique_ids(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return jobs with the ids of further attempts, `ID-2` and so on; a number makes any other id unique, too. O(n)."""
+    is_attempt = pl.col("attempt") > 1
+    made = jobs.select(
+        pl.when(is_attempt).then(pl.format("{}-{}", "id", "attempt")).otherwise("id").alias("id"),
+        pl.col("id").alias("base"),
+        pl.col("attempt").fill_null(1),
+        (is_attempt.fill_null(value=False) | pl.col("is_cleaned")).alias("is_made"),
+    )
+    if jobs["name"].is_not_null().any() and not made["id"].is_unique().all():
+        taken = set(made.filter(~pl.col("is_made"))["id"])
+        ids = []
+        for one, base, attempt, is_made in made.iter_rows():
+            numbers = itertools.count(attempt + 1)
+            while is_made and one in taken:
+                one = f"{base}-{next(numbers)}"  # noqa: PLW2901
+            taken.add(one)
+            ids.append(one)
+        return jobs.with_columns(pl.Series("id", ids))
+    return jobs.with_columns(made["id"])
+
+
+def _joined(name: str | pl.Expr, *parts: Any) -> pl.Expr:
     """Return names, or numbers with their task and part: 123_4+5."""
     number, task, part = (pl.col(one).cast(pl.String) if isinstance(one, str) else one for one in parts)
     with_task = pl.when(pl.col("task").is_not_null()).then(pl.lit("_") + task).otherwise(pl.lit(""))
     with_part = pl.when(pl.col("part").is_not_null()).then(pl.lit("+") + part).otherwise(pl.lit(""))
-    return pl.coalesce("name", number + with_task + with_part)
+    return pl.coalesce(name, number + with_task + with_part)

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from hypothesis import given, strategies as st
 from support import tables
-from support.logs import rows_of
+from support.logs import counts, rows_of
 from support.places import ROOT
 from support.process import run_cli
 from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
@@ -25,7 +25,7 @@ from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.logs.cells import Fault
-from pybatsched.workload.logs.conversion import LARGEST, to_workload
+from pybatsched.workload.logs.conversion import ATTEMPT, LARGEST, RENAMED, to_workload
 from pybatsched.workload.logs.records import AMBIGUOUS, COPY, MISSING_TIMES, NOT_STARTED
 from pybatsched.workload.logs.tables import reader
 from pybatsched.workload.logs.tables.files import delimiter_of
@@ -316,6 +316,18 @@ def test_ids_that_are_names(tmp_path: Path) -> None:
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]
     rows = [ROWS[0], ROWS[1].replace("8,", "7,", 1)]
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["7", "7-2"]
+
+
+def test_ids_are_unique_and_dependencies_name_those_of_the_table(tmp_path: Path) -> None:
+    ids = (("1", ""), ("1", "x"), ("1-2", "afterok:1-2"), ("a b", ""), ("a_b", "afterok:a b"), ('"a,b"', "1-2:a_b"))
+    rows = [f"{one},{10 * k},5,1,{after}" for k, (one, after) in enumerate(ids)]
+    file = text_table(tmp_path, *rows, header="job,submit,run_time,nodes,dependency")
+    workload, report = to_workload(read_table(file, mapping=mapping(tmp_path, describe_table(file))))
+    found = [(job["id"], job.get("depends_on")) for job in workload.jobs]
+    assert found == [
+        ("1", None), ("1-3", None), ("1-2", None), ("a_b-2", None), ("a_b", ["a_b-2"]), ("a_b-3", ["1-2", "a_b"])
+    ]  # fmt: skip
+    assert (counts(report)[ATTEMPT], counts(report)[RENAMED]) == ((1, [3]), (2, [5, 7]))
 
 
 def test_without_starts_the_machine_is_as_large_as_the_largest_job(tmp_path: Path) -> None:

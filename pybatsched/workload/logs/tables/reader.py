@@ -52,7 +52,6 @@ _COMMA_HINT: Final = (
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS: Final = 15
 _MOST_ID: Final = 10**_MOST_DIGITS
-_FORBIDDEN: Final = re.compile(r'[!,"\\\s\0]')
 _NO_LIMITS: Final = frozenset({*values.NO_LIMIT, "4294967294", "4294967295"})  # numbers of Slurm's database
 
 
@@ -193,7 +192,7 @@ class _Values:
             return {"number": int(text), "name": None}
         if len(text) > 200:
             raise _BadValueError("a job id of at most 200 characters")
-        return {"number": None, "name": _FORBIDDEN.sub("_", text)}
+        return {"number": None, "name": text}
 
     def _duration_with(self, what: str, column: Column) -> Callable[[Any], float | None]:
         scale = UNITS["duration"][column.unit]
