@@ -57,7 +57,8 @@ _KNOWN: Final = frozenset(("id", "subtime", "res", "walltime", "estimate", "prof
 class Log:
     """Jobs in the order of their submission, and the size of the machine that they were made for.
 
-    `read_workload` and `generate_workload` make one. Methods return a changed copy.
+    `read_workload` and `generate_workload` make one. Methods return a changed copy. Do not change the dictionaries of
+    jobs in `workload`: copies share them.
 
     >>> log = generate_workload("lublin", n_jobs=100, n_procs=64, seed=1)
     >>> len(log), log.n_procs
@@ -94,8 +95,10 @@ class Log:
     @cached_property
     def digest(self) -> str:
         """A digest of the content: of the file, or of the jobs if they are not those of a file."""
+        if self.file_digest:
+            return self.file_digest
         content = [list(self.workload.jobs), self.workload.profiles, self.workload.n_procs]
-        return self.file_digest or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def n_procs(self) -> int:
@@ -206,11 +209,10 @@ class Log:
             if found.dtype != pl.Boolean or len(found) != len(self):
                 raise InputError(f"condition {condition}: expected True or False for each job, found {found.dtype}")
             kept = found.to_list()
-        jobs = [job for job, is_kept in zip(self.workload.jobs, kept, strict=True) if is_kept]
-        if not jobs:
+        places = [place for place, is_kept in enumerate(kept) if is_kept]
+        if not places:
             raise InputError(f"{self.name}: expected a condition that some job meets, found none")
-        profiles = prepare.used_profiles(jobs, self.workload.profiles)
-        return self._changed(replace(self.workload, jobs=jobs, profiles=profiles, batsim=0))
+        return self._changed(prepare.without_unused(replace(self.workload, jobs=self.workload.at(places), batsim=0)))
 
     @public
     def scale_load(self, factor: float) -> Log:

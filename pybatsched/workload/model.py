@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pybatsched.errors import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pybatsched.workload.job_columns import JobColumns
 
 
@@ -16,7 +18,8 @@ class Workload:
     """Jobs and profiles as a Batsim workload file holds them.
 
     `jobs` are in the order of the file, each with `id` (text or integer), `subtime`, `res`, `profile` and any other
-    fields: a list of dictionaries, or the columns of a log (`job_columns`). `n_procs` is the file's `nb_res`, the size
+    fields: a list of dictionaries, or the columns of a log (`job_columns`), which make new dictionaries each time they
+    are read. Do not change these dictionaries: other workloads share them. `n_procs` is the file's `nb_res`, the size
     of its machine. `source` names the file in messages, and `about` holds the other top-level members of the file.
     `batsim` is the version of the file's format, 4 or 5; it is 0 if the workload is not the unchanged content of such
     a file.
@@ -28,6 +31,10 @@ class Workload:
     source: str = ""
     about: dict[str, Any] = field(default_factory=dict)
     batsim: int = field(default=0, compare=False)
+
+    def at(self, places: Sequence[int]) -> list[dict[str, Any]] | JobColumns:
+        """Return some jobs by their places, in this order. O(places)."""
+        return [self.jobs[place] for place in places] if isinstance(self.jobs, list) else self.jobs.at(places)
 
     def values(self, name: str, missing: Any = None) -> list[Any]:
         """Return a field of all jobs, or another value where a job does not have it. O(jobs)."""

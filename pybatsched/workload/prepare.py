@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,26 +28,28 @@ _MOST_LOAD: Final = 10  # a greater one is a percentage
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
     """Return the jobs that a selection keeps, in order of submission. O(n log n). Raises InputError."""
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
-    kept: list[dict[str, Any]] = []
-    origin_at = selection.origin(workload.values("subtime"))
-    wanted = _partitions(workload, selection)
-    for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        dropped_by = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
-        dropped_by = dropped_by or selection.drop_reason(job["subtime"], job["res"], origin_at)
-        if dropped_by is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
+    places: list[int] = []
+    ids, times, sizes = (workload.values(name) for name in ("id", "subtime", "res"))
+    is_wanted = _of_partitions(workload, selection)
+    origin_at = selection.origin(itertools.compress(times, is_wanted))
+    for place in sorted(range(len(times)), key=times.__getitem__):
+        dropped_by = None if is_wanted[place] else OTHER_PARTITION
+        dropped_by = dropped_by or selection.drop_reason(times[place], sizes[place], origin_at)
+        if dropped_by is None and selection.max_jobs is not None and len(places) >= selection.max_jobs:
             dropped_by = TOO_MANY.format(quantity(selection.max_jobs, "job"))
         if dropped_by is None:
-            kept.append(job)
+            places.append(place)
         else:
-            report.count("dropped", dropped_by, job["id"], "job")
+            report.count("dropped", dropped_by, ids[place], "job")
+    kept = list(workload.at(places))
     report.n_kept = len(kept)
     if workload.jobs and not kept and not selection.may_be_empty:
-        raise selection.no_jobs_error(workload.source, workload.values("subtime"))
+        raise selection.no_jobs_error(workload.source, times)
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     counted = selection.counted(workload.source, [job["subtime"] for job in kept], origin_at)
     kept = kept if counted is None else _evaluated(kept, counted, report)
-    ids = {str(job["id"]) for job in kept}
-    jobs = [_moved(job, by_s, ids, report) for job in kept]
+    names = {str(job["id"]) for job in kept}
+    jobs = [_moved(job, by_s, names, report) for job in kept]
     about = {**workload.about, "report": report.as_json()}
     if chosen := selection.as_json():
         about["selection"] = chosen
@@ -68,20 +71,17 @@ def _evaluated(jobs: Sequence[dict[str, Any]], counted: Sequence[bool], report: 
     return made
 
 
-def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
-    """Return the partitions whose jobs are kept, None for all. Raises InputError for a partition without jobs."""
+def _of_partitions(workload: Workload, selection: Selection) -> list[bool]:
+    """Return which jobs are of the selected partitions. O(n). Raises InputError for a partition without jobs."""
     if not selection.partitions:
-        return None
-    present = sorted({str(job["partition"]) for job in workload.jobs if "partition" in job})
+        return [True] * len(workload.jobs)
+    found = [None if one is None else str(one) for one in workload.values("partition")]
+    present = sorted({one for one in found if one is not None})
     for name in selection.partitions:
         if name not in present:
             known = ", ".join(present) or "none"
             raise InputError(f"{workload.source}: partition {name!r:.40}: expected a partition of the jobs: {known}")
-    return set(selection.partitions)
-
-
-def _partition(job: Mapping[str, Any]) -> str | None:
-    return str(job["partition"]) if "partition" in job else None
+    return [one in selection.partitions for one in found]
 
 
 def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> dict[str, Any]:

@@ -45,9 +45,9 @@ class Selection:
     """Which jobs to keep. A window includes its start, not its end. `partitions` are those of a log, by name.
 
     `clock` is the origin of the times: time 0 of the workload (`log`), or the first submission of a job that can run
-    (`first`). `shift` moves all times so that the first kept job is submitted at 0; None means: if there is a window.
-    With the clock `first`, the start of the window becomes time 0 instead, so that several logs stay synchronous.
-    If no job is left, that is an InputError, unless it `may_be_empty`.
+    (`first`), in one of the `partitions` if some are given. `shift` moves all times so that the first kept job is
+    submitted at 0; None means: if there is a window. With the clock `first`, the start of the window becomes time 0
+    instead, so that several logs stay synchronous. If no job is left, that is an InputError, unless it `may_be_empty`.
 
     Jobs of the `warm_up_s` before the window and of the `cool_down_s` after it are kept, but not counted (`counted`).
     Where the window has no start or end, they are taken from the start or the end of the workload.

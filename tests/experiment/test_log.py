@@ -8,10 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.logs import line, log as swf
 
 import pybatsched as pb
 from pybatsched import InputError
 from pybatsched.workload import load
+from pybatsched.workload.job_columns import JobColumns
 
 DAY = 86_400
 
@@ -86,6 +88,24 @@ def test_scale_load_divides_submission_times(log: pb.Log) -> None:
 def test_where_keeps_jobs_by_expression_or_function(log: pb.Log) -> None:
     assert log.where(pl.col("user") == "ann").jobs["id"].to_list() == ["w0!a", "w0!d"]
     assert log.where(lambda job: job["n_procs"] > 1).jobs["id"].to_list() == ["w0!b"]
+
+
+def test_selections_of_a_log_read_only_the_jobs_that_they_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = pb.read_workload(swf(tmp_path, *(line(k, k, user=k % 3) for k in range(1, 10))))
+    made = JobColumns._dictionaries
+    read: list[int] = []
+
+    def counted(jobs: JobColumns, part: pl.DataFrame) -> list[dict[str, Any]]:
+        read.append(part.height)
+        return made(jobs, part)
+
+    monkeypatch.setattr(JobColumns, "_dictionaries", counted)
+    assert len(log.digest) == 64
+    some = log.where(pl.col("user") == "1")
+    assert some.jobs["id"].to_list() == ["w0!1", "w0!4", "w0!7"]
+    assert read == []
+    assert [job["id"] for job in some.head(2).workload.jobs] == [1, 4]
+    assert read == [2]
 
 
 def test_a_written_log_is_read_again(log: pb.Log, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.logs import line, log, trace
 from support.process import run_cli
 
+import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError, spelled
@@ -65,6 +66,15 @@ def test_a_log_can_be_limited_to_partitions(tmp_path: Path) -> None:
     assert "1  of another partition: dropped (job 2)" in again.stdout
     quiet = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "1", "--procs", "4", cwd=tmp_path)
     assert "noted" not in quiet.stdout
+
+
+def test_a_window_counts_from_the_first_submission_of_the_partitions(tmp_path: Path) -> None:
+    file = log(tmp_path, *(line(k, 100 * k, partition=k % 2) for k in range(1, 9)))
+    pb.read_workload(file).write(tmp_path / "w.json")
+    how = {"partitions": "0", "begin": 100, "end": 500, "warm_up": 10}
+    first, second = (pb.read_workload(one, **how).jobs for one in (file, tmp_path / "w.json"))
+    assert first["id"].to_list() == ["w0!4", "w0!6"]
+    assert first.select("id", "submitted_at", "evaluated").equals(second.select("id", "submitted_at", "evaluated"))
 
 
 def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
