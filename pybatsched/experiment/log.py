@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -44,13 +44,15 @@ __all__ = [
     "pl",
     "plain_columns",
     "read_workload",
+    "renamed",
 ]
 
 #: A time or a duration: seconds, or a text such as 90m, 12h, 3d or 2w.
 Time: TypeAlias = float | str
 
-#: Fields of jobs that `Log.jobs` has under other names, or not at all.
+#: Fields of jobs that `Log.jobs` has under the same or other names, or not at all.
 _KNOWN: Final = frozenset(("id", "subtime", "res", "walltime", "estimate", "profile", "user", "evaluated"))
+_COLUMNS: Final = frozenset(("submitted_at", "n_procs", "runtime_s", "walltime_s", "estimate_s"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,8 @@ class Log:
         """One row per job: id, submission, processors, run time, walltime and estimate, user, and its other fields.
 
         Ids are those of a run, such as w0!42. `runtime_s` is null for a job whose run time depends on the machine.
-        `evaluated` is False for the jobs of a warm-up. Fields with lists or objects are left out.
+        `evaluated` is False for the jobs of a warm-up. Fields with lists or objects, such as a `depends_on` of several
+        jobs, are left out. A field with the name of one of these columns, such as `n_procs`, becomes `n_procs_field`.
         """
         jobs, profiles = self.workload.jobs, self.workload.profiles
         table = pl.DataFrame(plain_columns(jobs) if isinstance(jobs, list) else jobs.columns())
@@ -120,17 +123,19 @@ class Log:
             known = table[field] if field in table.columns else pl.Series([None] * len(jobs))
             return known.cast(kind, strict=False).alias(name)
 
+        counts_without = "evaluated" not in self.workload.fields
+        evaluated = [value is True for value in self.workload.values("evaluated", counts_without)]
         profile = column("profile", "runtime_s", pl.String)
         kept = [
             ("w0!" + column("id", "id", pl.String)).alias("id"),
             column("subtime", "submitted_at"),
             column("res", "n_procs", pl.Int64),
-            profile.replace_strict(list(runtimes), list(runtimes.values()), return_dtype=pl.Float64),
+            profile.replace_strict(list(runtimes), list(runtimes.values()), return_dtype=pl.Float64).cast(pl.Float64),
             *(_known(column(name, f"{name}_s")) for name in ("walltime", "estimate")),
             column("user", "user", pl.String),
-            column("evaluated", "evaluated", pl.Boolean).fill_null("evaluated" not in self.workload.fields),
+            pl.Series("evaluated", evaluated, pl.Boolean),
         ]
-        return pl.DataFrame([*kept, *(one for one in table if one.name not in _KNOWN)])
+        return pl.DataFrame([*kept, *renamed((one for one in table if one.name not in _KNOWN), _COLUMNS)])
 
     @cached_property
     def findings(self) -> pl.DataFrame:
@@ -367,6 +372,17 @@ def name_of_file(path: str | Path) -> str:
 def _known(seconds: pl.Series) -> pl.Series:
     """Return durations without those below 0: Batsim writes -1 for no walltime."""
     return seconds.set(seconds < 0, None)
+
+
+def renamed(columns: Iterable[pl.Series], taken: Collection[str]) -> Iterator[pl.Series]:
+    """Yield columns, where NAME is NAME_field if the name is taken, also by a column before."""
+    names = set(taken)
+    for column in columns:
+        name = column.name
+        while name in names:
+            name = f"{name}_field"
+        names.add(name)
+        yield column.alias(name)
 
 
 def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[pl.Series]:

@@ -18,7 +18,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import against, frame as campaign_frame, grouped, groups_shown, shown as shown_figures
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import checked_type, in_python, public, warn
-from pybatsched.experiment.log import name_of_file, pl, plain_columns
+from pybatsched.experiment.log import name_of_file, pl, plain_columns, renamed
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import Folder, Task, run_task
 from pybatsched.metrics import runs as files, summary
@@ -52,6 +52,8 @@ KEYS: Final = ("workload", "policy", "seed")
 #: Columns of the table of jobs that users do not need, and measures that are added.
 _HIDDEN: Final = ("row", "metadata")
 _MEASURES: Final = ("slowdown", "bounded_slowdown")
+#: Fields of jobs that the table of jobs has under the same or other names, or not at all.
+_SHOWN: Final = frozenset(("id", "subtime", "res", "profile", "user", "evaluated", "alone_s"))
 
 
 class Run:
@@ -120,13 +122,15 @@ class Run:
     def jobs(self) -> pl.DataFrame:
         """One row per job: its times, wait and slowdowns, facts from its metadata, and the fields of its workload.
 
-        Jobs of a warm-up have ``evaluated`` False.
+        Jobs of a warm-up have ``evaluated`` False. A field with the name of another column, such as `policy`, becomes
+        `policy_field`.
         """
         table = self.record.jobs
         frame: pl.DataFrame = table.frame.drop(_HIDDEN)
         frame = frame.with_columns(table.column(name, self.tau_s) for name in _MEASURES)
-        frame = frame.rename({name: name.removeprefix("fact.") for name in frame.columns if name.startswith("fact.")})
-        own = plain_columns(table.fields, {*frame.columns, "id", "subtime", "res", "profile"})
+        facts = [one.alias(one.name.removeprefix("fact.")) for one in frame if one.name.startswith("fact.")]
+        frame = frame.drop(f"fact.{one.name}" for one in facts)
+        own = renamed([*facts, *plain_columns(table.fields, _SHOWN)], {*frame.columns, *KEYS})
         keys = [
             pl.lit(self.workload).alias("workload"),
             pl.lit(self.policy).alias("policy"),

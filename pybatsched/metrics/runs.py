@@ -38,6 +38,7 @@ from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, MEMORY_U
 from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.prepare import scale_load
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
     from pybatsched.metrics.job_table import JobTable
@@ -299,7 +300,9 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     how |= {"size": given["size"], "run_times": given["run_times"]}
     for name in ("min_runtime", "unknown_runtime"):
         how[f"{name}_s"] = _above_zero(prefix, name, given[name])
-    found = {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
+    walltimes = str(given["walltimes"] or "requested")
+    Walltimes.parse(walltimes, f"{prefix}_summary.json: walltimes: ")
+    found = {f"w{i}": load(path, walltimes=walltimes, **how) for i, path in enumerate(paths)}
     factor = _above_zero(prefix, "scale_load", given["scale_load"])
     return found if factor is None else {name: scale_load(workload, factor) for name, workload in found.items()}
 

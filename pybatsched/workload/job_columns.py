@@ -14,6 +14,7 @@ from pybatsched.workload.walltimes import plain, tidy
 Reader = Callable[[Any], Any]
 
 _EXACT: Final = 1 << 53
+_MOST: Final = 1 << 63
 _SLICE: Final = 1 << 14  # jobs that are read at once
 
 
@@ -113,14 +114,19 @@ def _are_whole(values: pl.Series) -> bool:
 
 
 def plain_column(name: str, values: Sequence[Any]) -> pl.Series | None:
-    """Return values as a column: numbers if all are, else texts; None if some are lists or objects, or all missing."""
+    """Return values as a column: numbers if all are, else texts; None if some are lists or objects, or all missing.
+
+    Whole numbers of 2^63 or more, which no column of numbers holds exactly, make it a column of texts, too.
+    """
     kinds = {type(value) for value in values if value is not None}
     if not kinds or not kinds <= {bool, int, float, str}:
         return None
     if kinds == {bool}:
         return pl.Series(name, values, pl.Boolean)
-    if kinds <= {int, float}:
-        return pl.Series(name, values, pl.Int64 if kinds == {int} else pl.Float64, strict=False)
+    if kinds == {int} and all(value is None or -_MOST <= value < _MOST for value in values):
+        return pl.Series(name, values, pl.Int64)
+    if float in kinds and kinds <= {int, float}:
+        return pl.Series(name, values, pl.Float64, strict=False)
     return pl.Series(name, [None if value is None else str(value) for value in values], pl.String)
 
 

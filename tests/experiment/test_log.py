@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.logs import line, log as swf
+from support.logs import ONE_OF_EACH, line, log as swf, rackham_file
 
 import pybatsched as pb
 from pybatsched import InputError
@@ -88,6 +88,37 @@ def test_scale_load_divides_submission_times(log: pb.Log) -> None:
 def test_where_keeps_jobs_by_expression_or_function(log: pb.Log) -> None:
     assert log.where(pl.col("user") == "ann").jobs["id"].to_list() == ["w0!a", "w0!d"]
     assert log.where(lambda job: job["n_procs"] > 1).jobs["id"].to_list() == ["w0!b"]
+
+
+def test_fields_with_names_of_columns_and_of_odd_types(tmp_path: Path) -> None:
+    named = ("n_procs", "submitted_at", "runtime_s", "walltime_s", "estimate_s")
+    others = ("workload", "policy", "seed", "wait_s", "n_procs_field")
+    given = dict.fromkeys((*named, *others), 7) | {"evaluated": "yes", "big": 1 << 63}
+    jobs = [{"id": "a", "subtime": 0, **given}, {"id": "b", "subtime": 0, "big": 1, "evaluated": True}]
+    table = pb.read_workload(write_workload(tmp_path / "w.json", jobs)).jobs
+    assert [table[f"{name}_field"].to_list() for name in (*named, "n_procs_field")] == [[7, None]] * 6
+    assert [table[name].to_list() for name in others[:4]] == [[7, None]] * 4
+    assert (table["evaluated"].to_list(), table["big"].to_list()) == ([False, True], [str(1 << 63), "1"])
+    del jobs[0]["evaluated"]
+    run = pb.simulate(pb.read_workload(write_workload(tmp_path / "w.json", jobs)), "fcfs", progress=False)
+    assert run.jobs.columns[:3] == ["workload", "policy", "seed"]
+    assert [run.jobs[f"{name}_field"][0] for name in ("n_procs", *others)] == [7] * 6
+
+
+def test_an_empty_log_has_the_types_of_others(tmp_path: Path) -> None:
+    empty, other = (pb.read_workload(swf(tmp_path, *lines), name="w").jobs for lines in ((), (line(),)))
+    assert empty.schema.items() <= other.schema.items()
+
+
+@pytest.mark.parametrize("rule", ["requested", "round", "factor:2"])
+def test_a_saved_run_has_the_columns_of_the_run(tmp_path: Path, rule: str) -> None:
+    lines = [line(k, 10 * k, requested_s=50 * k) for k in range(1, 4)]
+    read = pb.read_workload(swf(tmp_path, *lines), walltimes=rule)
+    for log in (read, read.scale_load(2), pb.read_workload(rackham_file(tmp_path, *ONE_OF_EACH), walltimes=rule)):
+        run = pb.simulate(log, "fcfs", progress=False)
+        run.save(tmp_path / "run")
+        assert run.jobs.equals(pb.read_run(tmp_path / "run", label=run.policy).jobs)
+        assert "walltime" in run.jobs.columns
 
 
 def test_selections_of_a_log_read_only_the_jobs_that_they_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
