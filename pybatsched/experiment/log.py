@@ -274,8 +274,18 @@ class Log:
 
     @public
     def with_walltimes(self, rule: str) -> Log:
-        """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
-        return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])
+        """Return the jobs with walltimes by a rule: exact, factor:F, round or none.
+
+        The requested times are those that `read_workload` gives without a rule. Raises InputError for them, and for
+        jobs whose run time depends on the machine.
+        """
+        chosen = Walltimes.parse(rule)
+        if chosen.is_by_request:
+            raise InputError(
+                f"rule: expected exact, factor:F, round or none, found {rule!r}; use read_workload(…, "
+                f"walltimes={rule!r}) for the requested times"
+            )
+        return self._changed(prepare.with_walltimes(self.workload, chosen)[0])
 
     @public
     def named(self, name: str) -> Log:

@@ -110,6 +110,16 @@ def test_an_empty_log_has_the_types_of_others(tmp_path: Path) -> None:
     assert empty.schema.items() <= other.schema.items()
 
 
+@pytest.mark.parametrize("rule", ["exact", "round", "factor:2", "none"])
+@pytest.mark.parametrize("is_swf", [True, False])
+def test_walltimes_after_reading_are_those_of_reading(tmp_path: Path, rule: str, is_swf: bool) -> None:
+    lines = [line(k, 10 * k, requested_s=50 * k) for k in range(1, 4)]
+    file = swf(tmp_path, *lines) if is_swf else rackham_file(tmp_path, *ONE_OF_EACH)
+    found = pb.read_workload(file, walltimes=rule).jobs
+    again = pb.read_workload(file).with_walltimes(rule).jobs
+    assert found.equals(again.select(found.columns))
+
+
 @pytest.mark.parametrize("rule", ["requested", "round", "factor:2"])
 def test_a_saved_run_has_the_columns_of_the_run(tmp_path: Path, rule: str) -> None:
     lines = [line(k, 10 * k, requested_s=50 * k) for k in range(1, 4)]
@@ -198,6 +208,10 @@ def test_the_given_size_of_the_machine_overrides_that_of_a_batsim_file(tmp_path:
         (lambda log: log.window(0, "4d", warm_up="1d").window("900w"), "no job is left[^;]*$"),
         (lambda log: log.window("a while"), "begin=: expected seconds, or a number with m, h, d or w"),
         (lambda log: log.window("3.5d", "4d", warm_up="1d"), "left in the window from 302400 s to 345600 s: 1 job"),
+        (
+            lambda log: log.with_walltimes("requested"),
+            "rule: expected exact, factor:F, round or none, found 'requested'",
+        ),
         (lambda log: log.scale_load(0), "scale_load: expected a factor above 0, found 0"),
         (lambda log: log.scale_load(float("nan")), "factor: expected a number, found nan"),
         (lambda log: log.where(lambda _job: False), "expected a condition that some job meets"),

@@ -217,7 +217,6 @@ def job_fields(jobs: pl.DataFrame, ids: pl.Series) -> dict[str, pl.Expr | pl.Ser
     began_at = tidied(-jobs["passed_s"])
     return {
         "id": pl.col("id").cast(pl.String).str.zfill(n_digits),
-        "estimate": pl.coalesce("estimate_s", "walltime_s"),
         "user": pl.col("user"),
         "input_file": pl.col("file"),
         "input_size_gb": pl.col("size_gb"),

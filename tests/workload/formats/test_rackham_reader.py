@@ -175,16 +175,16 @@ def made(path: Path, *lines: str, options: LogOptions | None = None, **selection
 def test_one_job_of_each_class(tmp_path: Path) -> None:
     workload, report = made(tmp_path, *ONE_OF_EACH)
     assert workload.jobs == [
-        {"id": "07", "subtime": 0, "res": 20, "profile": "500", "walltime": 9000, "estimate": 9000, "user": "eve",
+        {"id": "07", "subtime": 0, "res": 20, "profile": "500", "walltime": 9000, "user": "eve",
          "input_file": "3", "input_size_gb": 128, "alone_s": 1780, "evaluated": False},
-        {"id": "08", "subtime": 0, "res": 4, "profile": "250", "walltime": 350, "estimate": 350, "user": "ann",
+        {"id": "08", "subtime": 0, "res": 4, "profile": "250", "walltime": 350, "user": "ann",
          "input_file": "4", "input_size_gb": 25.6, "alone_s": 556, "evaluated": False, "history_node": 337,
          "history_start": -50},
-        {"id": "09", "subtime": 0, "res": 1, "profile": "60", "walltime": 600, "estimate": 600, "user": "ann",
+        {"id": "09", "subtime": 0, "res": 1, "profile": "60", "walltime": 600, "user": "ann",
          "input_file": "5", "input_size_gb": 6.4, "alone_s": 124, "evaluated": False},
-        {"id": "10", "subtime": 0, "res": 1, "profile": "60.5", "walltime": 600, "estimate": 600, "user": "bob",
+        {"id": "10", "subtime": 0, "res": 1, "profile": "60.5", "walltime": 600, "user": "bob",
          "input_file": "6", "input_size_gb": 6.4, "alone_s": 124.5, "evaluated": True},
-        {"id": "11", "subtime": 200, "res": 3, "profile": "700", "walltime": 600, "estimate": 600, "user": "ann",
+        {"id": "11", "subtime": 200, "res": 3, "profile": "700", "walltime": 600, "user": "ann",
          "input_file": "7", "input_size_gb": 19.2, "alone_s": 892, "evaluated": False},
     ]  # fmt: skip
     assert workload.profiles["250"] == {"type": "delay", "delay": 250}
