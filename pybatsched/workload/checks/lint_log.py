@@ -11,7 +11,7 @@ import polars as pl
 from pybatsched.errors import setting
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
-from pybatsched.workload.formats.conversion import SIZES
+from pybatsched.workload.formats.conversion import NO_RUN_TIME, SIZES
 from pybatsched.workload.logs import rackham
 from pybatsched.workload.logs.records import MISSING_TIMES
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of, spans
@@ -104,7 +104,11 @@ def _check_records(log: LogTable, found: LintReport) -> None:
         found.add(MISSING_TIMES, f"read as an hour later (or {setting('timezone')})", log.first_line)
     latest = time.time() + _DAY_S  # clocks of other zones are up to a day ahead
     reasons = jobs["left_out"].drop_nulls().unique().to_list()
-    left_out = [_Check(one.removesuffix(": dropped"), "dropped", pl.col("left_out") == one, "note") for one in reasons]
+    remedies = {NO_RUN_TIME: f"dropped (or {setting('min_runtime')})"}
+    left_out = [
+        _Check(one.removesuffix(": dropped"), remedies.get(one, "dropped"), pl.col("left_out") == one, "note")
+        for one in reasons
+    ]
     remedy = f"a job of its own, as after a requeue (or {setting('duplicates', 'error')})"
     repeated = _Check("id given before", remedy, ~pl.col("given_id").is_first_distinct())
     _add((*left_out, _Check(IN_FUTURE, "kept", pl.col("submitted_at") > latest), repeated), jobs, found)

@@ -78,6 +78,7 @@ def to_workload(
     if log.format != "SWF":
         options = replace(options, unknown_runtime_s=None, with_waits=log.format != "Rackham")
     log = log.with_sizes_in(options.size_in)
+    log = log if options.min_runtime_s is None else log.with_unknown_run_times()
     with gc_paused():
         conversion = _Conversion(log, options, selection)
         return conversion.workload(), conversion.report

@@ -208,8 +208,8 @@ def _reasons() -> dict[str, pl.Expr]:
         CANCELLED: is_cancelled & (pl.col("run_s").fill_null(0) == 0),
         RUNNING: ~has_ended() & pl.col("started_at").is_not_null() & ~is_pending,
         NOT_STARTED: is_alive,
-        NO_RUN_TIME: ~has_ended(),
         NO_SUBMISSION: pl.col("submitted_at").is_null(),
+        NO_RUN_TIME: ~has_ended(),
     }
 
 

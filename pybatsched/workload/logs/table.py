@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from pybatsched.errors import InputError, setting
+from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.files import Format
 from pybatsched.workload.report import PLACES_KEPT, Fate, Tally
 from pybatsched.workload.selection import OTHER_PARTITION, check_partitions
@@ -145,6 +146,16 @@ class LogTable:
                 f"({setting('size_in', present[0])})"
             )
         return replace(self, size_in=unit)
+
+    def with_unknown_run_times(self) -> LogTable:
+        """Return the log where records that lack only the run time are jobs, too. O(n)."""
+        lacks = pl.col("left_out").eq_missing(NO_RUN_TIME)
+        if not self.jobs.select(lacks.any()).item():
+            return self
+        jobs = self.jobs.with_columns(pl.when(~lacks).then("left_out"))
+        first_at = jobs.filter(pl.col("left_out").is_null())["submitted_at"].min()
+        assert isinstance(first_at, float)
+        return replace(self, jobs=jobs, zero_at=first_at)
 
     def has_sizes_in(self, unit: str) -> bool:
         """Whether any job has a size in a unit. O(n)."""

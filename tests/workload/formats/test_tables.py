@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from hypothesis import given, strategies as st
 from support import tables
-from support.logs import counts, rows_of
+from support.logs import counts, line, rows_of
 from support.places import ROOT
 from support.process import run_cli
 from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
@@ -349,6 +349,18 @@ def test_rows_without_a_run_time(tmp_path: Path) -> None:
     file = text_table(tmp_path, "10,5,1,CD", "20,,1,CD", "30,,1,PD", "40,,1,", header="submit,run_time,nodes,state")
     jobs = rows_of(read_table(file, mapping=mapping(tmp_path, describe_table(file))))
     assert [job.left_out for job in jobs] == [None, NO_RUN_TIME, NOT_STARTED, NO_RUN_TIME]
+
+
+def test_jobs_of_unknown_run_time_are_kept_with_the_least_one(tmp_path: Path) -> None:
+    file = text_table(tmp_path, "5,,1,CD", "10,0,1,CD", "20,50,1,CD", "30,,1,PD", header="submit,run_time,nodes,state")
+    given = mapping(tmp_path, describe_table(file))
+    assert [job["id"] for job in jobs_of(file, given)] == ["4"]
+    jobs = jobs_of(file, given, min_runtime_s=7)
+    assert [(job["subtime"], job["profile"]) for job in jobs] == [(0, "7"), (5, "7"), (15, "50")]
+    log = tmp_path / "log.swf"
+    log.write_text("".join(f"{line(k, at, run=run)}\n" for k, (at, run) in enumerate([(5, -1), (10, 0), (20, 50)])))
+    jobs = load(log, min_runtime_s=7).jobs
+    assert [(job["subtime"], job["profile"]) for job in jobs] == [(5, "7"), (10, "7"), (20, "50")]
 
 
 def test_rows_that_repeat_another(tmp_path: Path) -> None:
