@@ -374,7 +374,7 @@ def as_log(log: Log | str | Path) -> Log:
 def name_of_file(path: str | Path) -> str:
     """Return the name of a file without its endings."""
     name = Path(path).name
-    for suffix in (".gz", ".json", ".swf", ".txt", ".csv"):
+    for suffix in (".gz", ".zst", ".json", ".swf", ".txt", ".csv", ".parquet"):
         name = name.removesuffix(suffix)
     return name
 

@@ -190,6 +190,10 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
     n_procs = max((workload.n_procs for workload in found.values()), default=0)
     if platform is None and n_procs:
         either = f"{setting('n_procs')} or {setting('platform')} changes this"
+        if n_procs > model.MAX_HOSTS:
+            source = max(found.values(), key=lambda one: one.n_procs).source
+            expected = f"expected at most {model.MAX_HOSTS:,} processors, found {n_procs:,}"
+            raise InputError(f"{source}: size of the machine: {expected}; {either}")
         notes.append(f"{quantity(n_procs, 'processor')}, as in the workload; {either}")
     platform = machine_of(spec, platform, n_procs)
     how = _how(jobs, spec, resize)

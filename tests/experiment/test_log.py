@@ -12,6 +12,7 @@ from support.logs import ONE_OF_EACH, line, log as swf, rackham_file
 
 import pybatsched as pb
 from pybatsched import InputError
+from pybatsched.experiment.log import name_of_file
 from pybatsched.workload import load
 from pybatsched.workload.job_columns import JobColumns
 
@@ -103,6 +104,17 @@ def test_fields_with_names_of_columns_and_of_odd_types(tmp_path: Path) -> None:
     run = pb.simulate(pb.read_workload(write_workload(tmp_path / "w.json", jobs)), "fcfs", progress=False)
     assert run.jobs.columns[:3] == ["workload", "policy", "seed"]
     assert [run.jobs[f"{name}_field"][0] for name in ("n_procs", *others)] == [7] * 6
+
+
+def test_names_of_files_have_no_endings() -> None:
+    assert {name_of_file(f"a/b.v2.{end}") for end in ("parquet", "csv.zst", "swf.gz", "json")} == {"b.v2"}
+
+
+def test_a_machine_that_is_too_large_names_its_log(tmp_path: Path) -> None:
+    log = pb.read_workload(swf(tmp_path, line(), header="; MaxProcs: 99999999999\n"))
+    expected = "log.swf: size of the machine: expected at most 10,000,000 processors, found 99,999,999,999; n_procs="
+    with pytest.raises(InputError, match=expected):
+        pb.simulate(log, "fcfs", progress=False)
 
 
 def test_an_empty_log_has_the_types_of_others(tmp_path: Path) -> None:

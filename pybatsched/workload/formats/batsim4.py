@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.formats import batsim5, files
 from pybatsched.workload.formats.checks import FileLocation, check_job, check_profiles, is_count, is_text, shown
@@ -147,7 +147,11 @@ class Parser:
             )
             self._check_texts()
         except json.JSONDecodeError as error:
-            raise InputError(f"{self.source}: line {error.lineno}:{error.colno}: broken JSON: {error.msg}") from None
+            where = f"{self.source}: line {error.lineno}:{error.colno}"
+            hint = (
+                f"; a table with an object on each line needs {setting('mapping')}" if error.msg == "Extra data" else ""
+            )
+            raise InputError(f"{where}: broken JSON: {error.msg}{hint}") from None
         except RecursionError:
             raise InputError(f"{self.source}: broken JSON: too many levels of brackets") from None
         except _InvalidJson as error:

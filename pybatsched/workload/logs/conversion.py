@@ -55,7 +55,7 @@ LARGEST: Final = (
 
 _LABELS: Final = ("user", "group", "application", "account", "queue", "partition", "qos", "job_name", "exit_code")
 _IN_A_GB: Final[Mapping[MemoryUnit, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
-_EXACT: Final = 1 << 53
+_LEAST_S: Final = 1e-6  # of a requested time: Batsim's files have six decimals
 _WHOLE: Final = re.compile(WHOLE_NUMBER)
 _TIMES: Final = pl.Struct({"walltime_s": pl.Float64, "estimate_s": pl.Float64, "changed": pl.String})
 _MINUS_ONE: Final = r"^-0*1(\.0+)?$"
@@ -169,7 +169,7 @@ class _Conversion:
             rules[NO_RUN_TIME] = run_s == 0 if options.unknown_runtime_s is not None else run_s <= 0
         rules[NO_SIZE.format(self._log.unit)] = pl.col("n_procs") <= 0
         if options.run_times == "cut" and self._log.format != "Rackham":
-            rules[NO_REQUEST] = _known("requested_s") <= 0
+            rules[NO_REQUEST] = _known("requested_s") < _LEAST_S
         return rules
 
     def _chosen(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, float]:
@@ -208,7 +208,7 @@ class _Conversion:
         is_cut = (pl.col("run_s") > pl.col("requested_s")) & cuts
         jobs = self._jobs.with_columns(
             run_s.otherwise("run_s").alias("run_s"),
-            pl.when(_known("requested_s") > 0).then("requested_s"),
+            pl.when(_known("requested_s") >= _LEAST_S).then("requested_s"),
             is_unknown.alias("is_unknown"),
             is_raised.alias("is_raised"),
         )

@@ -201,6 +201,10 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
         (" \n\t\n", "expected a JSON object, found an empty file"),
         ('{"nb_res": 4,\n "jobs": [,]}', "line 2:11: broken JSON"),
         ('{"nb_res": 4, "jobs": []', "line 1:25: broken JSON"),
+        (
+            '{"job": 1}\n{"job": 2}',
+            "line 2:1: broken JSON: Extra data; a table with an object on each line needs mapping",
+        ),
         ("[1, 2]", "expected an object with nb_res, jobs and profiles, found [1, 2]"),
         (
             '{"nb_res": 4,\n"jobs": [{"id": "}", "res": 1, "res": 2}]}',
@@ -218,7 +222,7 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
         ),
         ('{"\\ude00\\ud83d": 1}', "line 1:2: expected valid characters, found a single surrogate in"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     assert message in refusal(tmp_path, text)

@@ -186,6 +186,8 @@ def test_requests_that_are_missing_or_were_overrun(tmp_path: Path) -> None:
         (61, 10),
     ]
     assert counts(report) == {UNREQUESTED: (1, [3]), OVERRAN: (2, [4, 6])}
+    (job,) = to_workload(trace(tmp_path, line(1, requested_s=1e-7)))[0].jobs  # 0 in Batsim's files
+    assert (job["walltime"], job["estimate"]) == (61, 60)
     assert {job["profile"] for job in workload.jobs} == {"60"}
 
 

@@ -28,7 +28,7 @@ from pybatsched.workload.logs.cells import Fault
 from pybatsched.workload.logs.conversion import ATTEMPT, LARGEST, RENAMED, to_workload
 from pybatsched.workload.logs.records import AMBIGUOUS, COPY, MISSING_TIMES, NOT_STARTED
 from pybatsched.workload.logs.tables import reader
-from pybatsched.workload.logs.tables.files import delimiter_of
+from pybatsched.workload.logs.tables.files import delimiter_of, open_table
 from pybatsched.workload.logs.tables.mapping import mapping_of
 from pybatsched.workload.logs.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.logs.tables.reader import BY_STATE, read_table
@@ -374,11 +374,19 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
         ("2024-01-01T00:00:00", "-5", r"field submit, column submitted: expected a time, 0 or later, found \"-5\""),
         ("2024-01-01T00:00:00", "yesterday", "field submit, column submitted: expected seconds since 1970, or a time"),
         ("2024-01-01T00:00:00", "1704067200000", r"before the year 10000 \(is the unit right\?\)"),
-        ("2024-01-01T00:00:00", "", "field submit: expected a time, because the job ran .*, found nothing"),
-        ("2024-01-01T00:11:00", "2023-01-01T00:11:00", "field end: expected a time that is not before the start"),
+        (
+            "2024-01-01T00:00:00",
+            "",
+            "field submit, column submitted: expected a time, because the job ran .*, found nothing",
+        ),
+        (
+            "2024-01-01T00:11:00",
+            "2023-01-01T00:11:00",
+            "field end, column ended: expected a time that is not before the start",
+        ),
         (",30,", ",-3,", r"field limit, column limit: expected a duration in min, or such as 1-12:00:00, found \"-3\""),
         (",30,", ",99999999,", r"at most a century \(is the unit right\?\)"),
-        (",4,", ",0,", "a size: expected at least 1, because the job ran, found 0"),
+        (",4,", ",0,", "field nodes, column nodes: expected at least 1, because the job ran, found 0"),
         (",4,", ",4.5,", r"field nodes, column nodes: expected a whole number, 0 or more, found \"4.5\""),
         (",4,", ",many,", "field nodes, column nodes: expected a whole number"),
         (",4,", ",3000000000,", r"expected a whole number, 0 or more, at most 2,147,483,647, found \"3000000000\""),
@@ -416,7 +424,11 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
         (HEADER.encode() + b"\n", "expected a table with jobs, found a header alone"),
         (HEADER.replace("who", "job").encode() + b"\n", "expected once, found twice"),
         (b"PAR1 and no more", "the Parquet data is truncated or damaged"),
-        (b"[{}", "expected an array of JSON objects"),
+        (b"[{}", "line 1:4: expected an array of JSON objects, or an object on each line, found broken JSON"),
+        (b'{"a": 1}\n{"a"', r"line 2:5: .*, found broken JSON \(is the file complete\?\): Expecting ':'"),
+        (f"; MaxProcs: 8\n{line()}\n".encode(), "line 1: expected a table, found a log in SWF, which needs no mapping"),
+        (f"{line()}\n".encode(), "line 1: expected a table, found a log in SWF, which needs no mapping"),
+        (bytes(range(128, 256)) * 9, "line 1: expected a header with the names of columns, found a binary file"),
         (b'[{"a": 1}, 2]', "row 2: expected a JSON object, found 2"),
         (zstandard.compress(b"a,b,c\n" * 99)[:-5], "the zstd data is truncated"),
         (b"\x28\xb5\x2f\xfd damaged data that is not zstd", "the zstd data is damaged"),
@@ -429,6 +441,10 @@ def test_files_that_are_not_tables_are_rejected(tmp_path: Path, content: bytes, 
         with pytest.raises(InputError, match=message) as caught:
             read_table(file, mapping=mapping(tmp_path), lenient=lenient)
         assert str(file) in str(caught.value)
+
+
+def test_a_table_may_start_with_an_empty_name_and_a_semicolon(tmp_path: Path) -> None:
+    assert open_table(text_table(tmp_path, "0;1;2", header=";job;n")).columns == ["", "job", "n"]
 
 
 def test_parquet_half_written_and_directories(tmp_path: Path) -> None:
@@ -486,7 +502,7 @@ def test_times_of_parquet_have_no_unit_and_no_origin(tmp_path: Path) -> None:
             rows_of(read_table(tmp_path / "t.parquet", mapping=mapping(tmp_path, text)))[0].submitted_at == 1704067200
         )
     frame.write_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r"row 2: field submit: expected a time, because the job ran"):
+    with pytest.raises(InputError, match=r"row 2: field submit, column s: expected a time, because the job ran"):
         read_table(tmp_path / "t.parquet", mapping=mapping(tmp_path, text))
 
 
@@ -649,7 +665,7 @@ def test_a_table_with_some_columns_of_slurm_is_no_log_of_slurm(header: str, tmp_
 
 def test_a_directory_of_workloads_of_batsim_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text((ROOT / "examples" / "workload.json").read_text())
-    with pytest.raises(InputError, match=r"a.json: .*found a workload of Batsim; name one file, not its directory"):
+    with pytest.raises(InputError, match=r"a.json: .*found a workload of Batsim, .*of a directory, name one file"):
         load(tmp_path)
 
 

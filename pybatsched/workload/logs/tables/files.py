@@ -34,6 +34,10 @@ _MOST_JOINED: Final = 1000  # lines of one record
 _LONGEST_LINE: Final = 1 << 24
 _MARK: Final = "\0"
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
+#: A comment of SWF. A table may start with an empty name and a semicolon, too.
+_SWF_COMMENT: Final = re.compile(r"\s*;+(?:[^;]*$|[^;]*: )")
+_N_SWF: Final = 18
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0e-\x1f\x7f-\x9f]")
 
 #: Reports an invalid line of a file: the file, the line, the rule, and what was found. Raises if reading is strict.
 Bad = Callable[[str, int, str, str], None]
@@ -120,6 +124,10 @@ def _header(file: Path, content: BinaryIO, delimiter: str | None) -> tuple[list[
         cells = text.split(found)
     names = [cell.strip() for cell in cells]
     numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if _SWF_COMMENT.match(text) or len(numbers) == len(text.split()) >= _N_SWF:
+        raise InputError(f"{file}: line {line}: expected a table, found a log in SWF, which needs no mapping")
+    if any(map(_CONTROL.search, names)):
+        raise InputError(f"{file}: line {line}: expected a header with the names of columns, found a binary file")
     if len(names) < 2:
         raise InputError(f"{file}: line {line}: expected a header with the names of columns, found {shown(text[:60])}")
     if 2 * len(numbers) >= len([name for name in names if name]):
@@ -312,25 +320,33 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     with opened(file) as content:
         raw = content.read()
     text = decoded(raw.removeprefix(BYTE_ORDER_MARK))
-    try:
-        found = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(one) for one in text.splitlines() if one.strip()]
-        )
-    except (ValueError, RecursionError) as error:
-        if '"jobs"' in text and '"profiles"' in text:
+    is_array = text.lstrip().startswith("[")
+    found: list[Any] = []
+    for line, piece in [(1, text)] if is_array else enumerate(text.split("\n"), 1):
+        if not piece.strip():
+            continue
+        try:
+            row = json.loads(piece)
+        except (ValueError, RecursionError) as error:
+            if '"jobs"' in text and '"profiles"' in text:
+                raise InputError(
+                    f"{file}: expected a table (an array of JSON objects), found a workload of Batsim, which needs no "
+                    "mapping; of a directory, name one file"
+                ) from None
+            what, where = str(error), f"line {line}"
+            if isinstance(error, json.JSONDecodeError):
+                what, where = error.msg, f"line {line + error.lineno - 1}:{error.colno}"
+            expected = "expected an array of JSON objects, or an object on each line"
             raise InputError(
-                f"{file}: expected a table (an array of JSON objects), found a workload of Batsim; name one file, not "
-                "its directory"
+                f"{file}: {where}: {expected}, found broken JSON (is the file complete?): {what}"
             ) from None
-        raise InputError(f"{file}: expected an array of JSON objects: {error}") from None
+        found += row if is_array else [row]
     for place, row in enumerate(found, 1):
         if not isinstance(row, dict):
             raise InputError(f"{file}: row {place}: expected a JSON object, found {shown(row)}")
     if not found:
         raise InputError(f"{file}: expected an array of JSON objects, found an empty one")
-    return list(found)
+    return found
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

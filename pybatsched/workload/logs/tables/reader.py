@@ -362,6 +362,7 @@ class _Times:
 
 
 DROPPED: Final = "dropped"
+_SIZES: Final = ("cores", "nodes", "gpus")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The columns of records that fields of tables fill with one value each, and the types of these values.
 _COLUMNS: Final = {
@@ -374,7 +375,7 @@ _COLUMNS: Final = {
     "limit": "requested_s",
     "energy": "energy_j",
     "power": "power_w",
-    **{unit: f"allocated_{unit}" for unit in ("cores", "nodes", "gpus")},
+    **{unit: f"allocated_{unit}" for unit in _SIZES},
 }
 _TYPES: Final[Mapping[Kind, Any]] = {
     "id": pl.Struct({"number": pl.Int64, "name": pl.String}),
@@ -426,9 +427,7 @@ class _Reader:
 
     def _usual_size(self) -> str:
         """Return what sizes count without a choice: cores, nodes or GPUs, the first that the table has."""
-        return next(
-            one for one in ("cores", "nodes", "gpus") if one in self._columns or f"requested_{one}" in self._columns
-        )
+        return next(one for one in _SIZES if one in self._columns or f"requested_{one}" in self._columns)
 
     def read(self) -> LogTable:
         """Read all rows. O(n)."""
@@ -507,11 +506,16 @@ class _Reader:
         hint = "" if self._has_origin else " (0 is an unknown time, unless the mapping has an origin)"
         for place, run, is_unsubmitted, _ in wrong.iter_rows():
             if run < 0:
-                fault = "field end: expected a time that is not before the start", f", found {-run:,.0f} s before it"
+                expected, found = "a time that is not before the start", f"{-run:,.0f} s before it"
+                fields = ["end"]
             elif is_unsubmitted:
-                fault = f"field submit: expected a time, because the job ran{hint}", ", found nothing"
+                expected, found = f"a time, because the job ran{hint}", "nothing"
+                fields = ["submit"]
             else:
-                fault = "a size: expected at least 1, because the job ran", ", found 0"
+                expected, found = "at least 1, because the job ran", "0"
+                fields = [what for what in self._columns if what.removeprefix("requested_") in _SIZES]
+            names = " or ".join(f"field {what}, column {self._columns[what].name:.60}" for what in fields)
+            fault = f"{names}: expected {expected}", f", found {found}"
             faults.setdefault(place, fault)
 
     def _jobs(self, found: pl.DataFrame, lines: pl.Series) -> pl.DataFrame:
