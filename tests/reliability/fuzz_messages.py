@@ -91,7 +91,7 @@ def _with_followers(workload: Workload) -> list[dict[str, Any]]:
     for at in (-2, -1):
         workload.jobs[at] |= {"depends_on": workload.jobs[at - 1]["id"], "think_time": 2.5}
     kept, held = held_back("w0", model.Workload(workload.jobs, workload.profiles, 1, "", {FEEDBACK: True}))
-    workload.jobs, workload.profiles = kept.jobs, kept.profiles
+    workload.jobs, workload.profiles = list(kept.jobs), kept.profiles
     return held
 
 

@@ -39,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def jobs(path: Path) -> list[Any]:
-    return batsim4.read(path).jobs
+    return list(batsim4.read(path).jobs)
 
 
 def test_convert_reports_what_it_did(run: Run, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ ROWS = st.lists(
     ),
     max_size=40,
 )
-SCHEMA = {"id": pl.Int64, "memory_gb": pl.Float64, "label": pl.String, "depends_on": pl.List(pl.String)}
+SCHEMA: dict[str, Any] = {"id": pl.Int64, "memory_gb": pl.Float64, "label": pl.String, "depends_on": pl.List(pl.String)}
 
 
 def plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import gzip
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.logs import line, log, trace
@@ -71,7 +72,7 @@ def test_a_log_can_be_limited_to_partitions(tmp_path: Path) -> None:
 def test_a_window_counts_from_the_first_submission_of_the_partitions(tmp_path: Path) -> None:
     file = log(tmp_path, *(line(k, 100 * k, partition=k % 2) for k in range(1, 9)))
     pb.read_workload(file).write(tmp_path / "w.json")
-    how = {"partitions": "0", "begin": 100, "end": 500, "warm_up": 10}
+    how: dict[str, Any] = {"partitions": "0", "begin": 100, "end": 500, "warm_up": 10}
     first, second = (pb.read_workload(one, **how).jobs for one in (file, tmp_path / "w.json"))
     assert first["id"].to_list() == ["w0!4", "w0!6"]
     assert first.select("id", "submitted_at", "evaluated").equals(second.select("id", "submitted_at", "evaluated"))

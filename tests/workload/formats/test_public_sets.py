@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pybatsched.workload.logs.tables import mapping as table_mapping
 from pybatsched.workload.statistics.stats import sample
 
 
-def chosen(jobs: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+def chosen(jobs: Sequence[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(job.get(name) for name in names) for job in jobs]
 
 

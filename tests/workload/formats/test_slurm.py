@@ -31,7 +31,7 @@ def converted(folder: Path, *lines: str, **options: Any) -> tuple[list[dict[str,
     """Return the jobs of a log, and the counts of its report."""
     workload, report = to_workload(read_slurm(sacct(folder, *lines)), LogOptions(**options))
     assert report.n_read == report.n_kept + report.n_dropped
-    return workload.jobs, counts(report)
+    return list(workload.jobs), counts(report)
 
 
 def test_all_fields_of_a_job(tmp_path: Path) -> None:

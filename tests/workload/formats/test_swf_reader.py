@@ -190,7 +190,7 @@ KEPT = EXTRA_FIELDS.format("gpus, soft_walltime, required_properties")
 
 def jobs_of(folder: Path, *lines: str, header: str = FROM_ZERO) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     workload, report = to_workload(trace(folder, *lines, header=header))
-    return workload.jobs, counts(report)
+    return list(workload.jobs), counts(report)
 
 
 def test_fields_that_the_header_names_are_fields_of_jobs(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ JOBS = [
 
 
 def jobs_of(file: Path, mapping_file: str, **how: Any) -> list[dict[str, Any]]:
-    return load(file, mapping=mapping_file, **how).jobs
+    return list(load(file, mapping=mapping_file, **how).jobs)
 
 
 def test_a_table_with_a_mapping(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_jobs_of_unknown_run_time_are_kept_with_the_least_one(tmp_path: Path) ->
     assert [(job["subtime"], job["profile"]) for job in jobs] == [(0, "7"), (5, "7"), (15, "50")]
     log = tmp_path / "log.swf"
     log.write_text("".join(f"{line(k, at, run=run)}\n" for k, (at, run) in enumerate([(5, -1), (10, 0), (20, 50)])))
-    jobs = load(log, min_runtime_s=7).jobs
+    jobs = list(load(log, min_runtime_s=7).jobs)
     assert [(job["subtime"], job["profile"]) for job in jobs] == [(5, "7"), (10, "7"), (20, "50")]
 
 

@@ -64,7 +64,7 @@ def shared_by_the_rule(jobs: list[dict[str, Any]], gap_s: float) -> list[int]:
 @given(jobs=JOBS, gap_s=st.integers(0, 8))
 def test_which_jobs_share_a_file(jobs: list[tuple[float, int, Any]], gap_s: int) -> None:
     made = Files(gap_s=gap_s).applied(workload(*jobs), 0)
-    owners = shared_by_the_rule(made.jobs, gap_s)
+    owners = shared_by_the_rule(list(made.jobs), gap_s)
     number = {owner: str(k) for k, owner in enumerate(sorted(set(owners)), 1)}
     assert names(made) == [number[owner] for owner in owners]
     n = len(number)
