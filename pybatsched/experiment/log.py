@@ -123,8 +123,9 @@ class Log:
             known = table[field] if field in table.columns else pl.Series([None] * len(jobs))
             return known.cast(kind, strict=False).alias(name)
 
-        counts_without = "evaluated" not in self.workload.fields
-        evaluated = [value is True for value in self.workload.values("evaluated", counts_without)]
+        evaluated = [True] * len(jobs)
+        if "evaluated" in self.workload.fields:
+            evaluated = [value is True for value in self.workload.values("evaluated")]
         profile = column("profile", "runtime_s", pl.String)
         kept = [
             ("w0!" + column("id", "id", pl.String)).alias("id"),
