@@ -134,9 +134,14 @@ def test_walltimes_after_reading_are_those_of_reading(tmp_path: Path, rule: str,
 
 @pytest.mark.parametrize("rule", ["requested", "round", "factor:2"])
 def test_a_saved_run_has_the_columns_of_the_run(tmp_path: Path, rule: str) -> None:
-    lines = [line(k, 10 * k, requested_s=50 * k) for k in range(1, 4)]
-    read = pb.read_workload(swf(tmp_path, *lines), walltimes=rule)
-    for log in (read, read.scale_load(2), pb.read_workload(rackham_file(tmp_path, *ONE_OF_EACH), walltimes=rule)):
+    lines = [line(k, 100 * k, wait=1, requested_s=50 * k, user=1) for k in range(1, 4)]
+    read, followed = (pb.read_workload(swf(tmp_path, *lines), walltimes=rule, feedback=one) for one in (False, True))
+    for log in (
+        read,
+        followed,
+        read.scale_load(2),
+        pb.read_workload(rackham_file(tmp_path, *ONE_OF_EACH), walltimes=rule),
+    ):
         run = pb.simulate(log, "fcfs", progress=False)
         run.save(tmp_path / "run")
         assert run.jobs.equals(pb.read_run(tmp_path / "run", label=run.policy).jobs)
