@@ -23,7 +23,7 @@ from pybatsched.machines import names
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import JobFiles
 from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.text_table import aligned
@@ -61,7 +61,7 @@ def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -
     scenario = Scenario(platform, {"w0": workload}, with_needs(SimulationOptions(), plan))
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.process_time()
-        Simulation(scenario, step, Outputs(f"{scratch}/run", machine_states=False)).run()
+        Simulation(scenario, step, [JobFiles(f"{scratch}/run")]).run()
         return time.process_time() - begun, sorted(spans)
 
 

@@ -33,7 +33,7 @@ from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import Workload, load
@@ -93,7 +93,7 @@ def _simulation(workload: Workload, n_procs: int, policy: str, prefix: Path) -> 
     """Return a task that simulates a workload and writes its output files."""
     plan = registry.PolicyPlan(registry.find(policy))
     scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(SimulationOptions(), plan))
-    return lambda: _ignore(run_policy(scenario, plan, Outputs(str(prefix))))
+    return lambda: _ignore(run_policy(scenario, plan, batsim_files(str(prefix))))
 
 
 Exchange = tuple[bytes, Message[d.Decision]]
@@ -112,7 +112,7 @@ def _exchanges(workload: Workload, n_procs: int) -> list[Exchange]:
 
     scenario = Scenario(uniform(n_procs), {"w0": workload}, SimulationOptions())
     with tempfile.TemporaryDirectory() as scratch:
-        Simulation(scenario, step, Outputs(f"{scratch}/run")).run()
+        Simulation(scenario, step, batsim_files(f"{scratch}/run")).run()
     return exchanges
 
 

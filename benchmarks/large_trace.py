@@ -167,12 +167,12 @@ def _simulate(workload: Any) -> None:
     from pybatsched.platform.model import uniform  # noqa: PLC0415
     from pybatsched.policies import registry  # noqa: PLC0415
     from pybatsched.simulator.options import Scenario  # noqa: PLC0415
-    from pybatsched.simulator.outputs.files import Outputs  # noqa: PLC0415
+    from pybatsched.simulator.outputs.files import batsim_files  # noqa: PLC0415
     from pybatsched.simulator.run import run_policy  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         plan = registry.PolicyPlan(registry.find("easy"))
-        run_policy(Scenario(uniform(N_NODES), {"w0": workload}), plan, Outputs(f"{folder}/out"))
+        run_policy(Scenario(uniform(N_NODES), {"w0": workload}), plan, batsim_files(f"{folder}/out"))
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload, load
 from pybatsched.workload.generate.models import Recipe, generate
@@ -107,7 +107,7 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
             mean_wait = lean_easy(workload, n_procs)
         else:
             plan = registry.PolicyPlan(registry.find(what["policy"]), what.get("options", {}))
-            outputs = Outputs(str(Path(directory) / "out"))
+            outputs = batsim_files(str(Path(directory) / "out"))
             cpu, wall = time.process_time(), time.perf_counter()
             result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan, outputs)
             mean_wait = result.figures.mean_wait_s or 0.0

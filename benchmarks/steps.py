@@ -30,7 +30,6 @@ from pybatsched.gym import SchedulingEnv
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload
 from pybatsched.workload.formats import batsim4
@@ -79,7 +78,7 @@ def policy(workload: Workload) -> dict[str, Any]:
     given = {"agent": "pybatsched.gym:in_queue_order", "window": 64, "reservations": False}
     plan = registry.PolicyPlan(registry.find("rl"), given, trusted=True)
     cpu, wall = time.process_time(), time.perf_counter()
-    result = run_policy(Scenario(uniform(N_PROCS), {"w0": workload}), plan, Outputs(None))
+    result = run_policy(Scenario(uniform(N_PROCS), {"w0": workload}), plan)
     counts = {"n_steps": int(result.policy_figures["n_choices"]), "n_jobs": result.figures.n_jobs}
     row: dict[str, Any] = {**counts, "wait_s": result.figures.mean_wait_s or 0.0}
     return row | {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}

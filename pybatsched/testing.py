@@ -31,8 +31,8 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import model as workloads
 from pybatsched.workload.formats import checks
@@ -126,7 +126,7 @@ class FakeBatsim:
 
         peer = scheduler if self.batsim == 4 else batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
         record = _Record()
-        simulation = Simulation(scenario, peer, record)
+        simulation = Simulation(scenario, peer, [record])
         try:
             self.deadlocked = not simulation.run()
         except RemoteProtocolError as error:
@@ -171,14 +171,14 @@ class FakeBatsim:
         return found
 
 
-class _Record(Outputs):
-    """Keeps the finished jobs instead of writing them to files."""
+class _Record(Observer):
+    """Keeps the finished jobs."""
 
     def __init__(self) -> None:
-        super().__init__(None)
         self.ended: list[SimJob] = []
 
-    def job(self, job: SimJob) -> None:
+    def finished(self, job: SimJob, outcome: object) -> None:
+        del outcome
         self.ended.append(job)
 
 

@@ -21,7 +21,7 @@ from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.results.run_state import WORKLOAD
 from pybatsched.runs.build import build
-from pybatsched.runs.execute import execute, finish, results_of, warnings_after
+from pybatsched.runs.execute import Keeping, execute, finish, results_of, warnings_after
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import RunSpec
 from pybatsched.runs.workloads import Jobs
@@ -66,11 +66,11 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         Path(folder).mkdir(parents=True, exist_ok=True)
         with results_of(built, f"{folder}/run") as results:
             # Members such as `walltimes` say how to read the copy, which was prepared.
-            result, content = execute(built, results, outcomes=outcomes, more={"prepared": prepared["how"]})
+            result, content = execute(built, results, [Keeping(outcomes)], more={"prepared": prepared["how"]})
             shutil.copyfile(prepared["path"], f"{results.part}{WORKLOAD}")
             finish(results, content)
     else:
-        result, content = execute(built, None, outcomes=outcomes)
+        result, content = execute(built, None, [Keeping(outcomes)])
     if not result.finished and result.cut_at is None:
         raise UnfinishedError(
             f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""

@@ -19,13 +19,13 @@ from pybatsched.live import keys
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.metrics.summary import Result
 from pybatsched.results.atomic_files import whole
-from pybatsched.results.writing import InPlace
 from pybatsched.runs.build import build
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.no_scheduler import run_all_at_once
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import BATSIM, Scenario
-from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, EnergyFiles, JobFiles, MachineStates
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 
 #: This line marks an executable that `--link` has written.
@@ -214,25 +214,22 @@ def _context(given: Given) -> str:
 
 def _simulate(given: Given, log: _Log) -> None:
     scenario = _scenario(given, log)
-    trace = None
+    prefix = given.one("--export")  # written in place, without lock and mark, as Batsim does
+    files: list[Observer] = [JobFiles(prefix), EnergyFiles(prefix)]
+    if not given.has("--disable-machine-state-tracing"):
+        files.append(MachineStates(prefix))
     if not given.has("--disable-schedule-tracing"):
-        trace = ScheduleTrace([host.name for host in scenario.platform.hosts])
-    outputs = Outputs(
-        InPlace(given.one("--export")),
-        energy=scenario.options.energy,
-        machine_states=not given.has("--disable-machine-state-tracing"),
-        trace=trace,
-    )
+        files.append(ScheduleTrace(prefix))
     log.info(f"Batsim version: {BATSIM_VERSION} (the embedded simulator of pybatsched)")
-    log.info(f"Batsim's export prefix is '{given.one('--export')}'.")
+    log.info(f"Batsim's export prefix is '{prefix}'.")
     if given.has("--no-sched"):
-        run_all_at_once(scenario, outputs)
+        run_all_at_once(scenario, files)
         return
     process.raise_interrupted()  # the first process of a container ignores SIGTERM by default
     result = runs.run_external(
         scenario,
         given.one("--socket-endpoint"),
-        outputs,
+        files,
         on_message=log.message,
         # A container may be stopped when the scheduler exits; the files must be complete even so.
         before_last=process.ignore_next_signal,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,12 +15,14 @@ from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.runs.build import build
 from pybatsched.runs.execute import execute, results_of
 from pybatsched.runs.spec import MachineSpec, RunSpec
+from pybatsched.simulator.observers import Observer, Watching
 from pybatsched.simulator.options import BATSIM5_VERSION, Scenario
-from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, EnergyFiles, JobFiles, batsim_files
 from pybatsched.simulator.run import run_external
 
 if TYPE_CHECKING:
     from pybatsched.live.keys import ClientKeys
+    from pybatsched.metrics import Tally
     from pybatsched.metrics.summary import Result
 
 EPILOG: Final = """\
@@ -103,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
             result, content = execute(
                 built,
                 results,
+                [Watching(progress.update_run)],
+                files=_without_states if args.disable_machine_state_tracing else batsim_files,
                 journal=args.journal,
                 watch=print_exchange if args.verbose else None,
-                progress=progress.update_run,
-                machine_states=not args.disable_machine_state_tracing,
-                external=None if spec.policy else partial(_external, args, spec.tau_s, progress),
+                external=None if spec.policy else partial(_external, args),
                 version=BATSIM5_VERSION if args.protocol == "v5" else BATSIM_VERSION,
                 more=command,
             )
@@ -142,9 +145,11 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
     return replace(spec, forward_unknown_events=True) if args.protocol == "v5" else spec  # Batsim 5 forwards all events
 
 
-def _external(
-    args: argparse.Namespace, tau_s: float, progress: ProgressLine, scenario: Scenario, outputs: Outputs
-) -> Result:
+def _without_states(prefix: str) -> Sequence[Observer]:
+    return [JobFiles(prefix), EnergyFiles(prefix)]
+
+
+def _external(args: argparse.Namespace, scenario: Scenario, observers: Sequence[Observer], tally: Tally) -> Result:
     """Run the scheduler at the endpoint."""
     endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
     if not args.quiet:
@@ -152,11 +157,10 @@ def _external(
     return run_external(
         scenario,
         endpoint,
-        outputs,
+        observers,
+        tally=tally,
         timeout_s=DEFAULT_TIMEOUT_S if args.timeout is None else args.timeout,
         send_end=args.send_end,
-        progress=progress.update_run,
-        tau_s=tau_s,
         batsim=5 if args.protocol == "v5" else 4,
         keys=_keys(args),
     )

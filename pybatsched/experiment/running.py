@@ -13,6 +13,7 @@ from pybatsched.experiment.log import Log
 from pybatsched.runs.build import Built, build
 from pybatsched.runs.execute import JOURNAL, execute, finish, results_of, warnings_after
 from pybatsched.runs.spec import RunSpec
+from pybatsched.simulator.observers import Watching
 
 
 class Folder:
@@ -49,7 +50,8 @@ def run_task(
     path = f"{prefix}{JOURNAL}" if journal else None
     names = {"names": {"policy": task.label, "workload": task.log.name, "origin": task.log.origin}}
     with results_of(built, prefix, path) as results:
-        result, content = execute(built, results, journal=path, progress=progress, more=names)
+        observers = [] if progress is None else [Watching(progress)]
+        result, content = execute(built, results, observers, journal=path, more=names)
         finish(results, content)
     return [*built.warnings, *(f"{task.label}: {text}" for text in warnings_after(result))]
 

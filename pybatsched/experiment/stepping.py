@@ -40,8 +40,9 @@ from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes
 from pybatsched.simulator import simulation
+from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.observers import Counting, Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
 
@@ -83,17 +84,21 @@ class _Reply(NamedTuple):
         return self.now, [replace_fields(decision, reason="") for decision in self.decisions]
 
 
-class _Record(Outputs):
-    """Counts the finished jobs, and writes no file. `known` has those that the scheduler knows of.
+class _Record(Counting):
+    """Counts the finished jobs. `known` has those that the scheduler knows of.
 
     The simulator runs ahead to the next message, so it may know of more.
     """
 
     def __init__(self, tau_s: float, evaluated: AbstractSet[str] | None) -> None:
-        super().__init__(None)
-        self.tally = Tally(tau_s, evaluated)
+        super().__init__(Tally(tau_s, evaluated))
         self.known = Tally(tau_s, evaluated)
         self.outcomes: list[Outcome] = []  # those that are not in `known` yet
+
+    def finished(self, job: SimJob, outcome: Outcome) -> None:
+        """Count a finished job. O(1)."""
+        super().finished(job, outcome)
+        self.outcomes.append(outcome)
 
     def catch_up(self) -> None:
         """Add all finished jobs to `known`, when the scheduler gets a message."""
@@ -130,8 +135,8 @@ class _Live:
 
     def _connect(self) -> None:
         """Create the simulator. It writes no files."""
-        self.outputs = _Record(self._tau_s, self._evaluated)
-        self.simulator = simulation.Simulation(self._scenario, None, self.outputs)
+        self.record = _Record(self._tau_s, self._evaluated)
+        self.simulator = simulation.Simulation(self._scenario, None, [self.record])
         self.request: simulation.Request | None = None
         self.is_over = False
         self._exchanges = self.simulator.exchanges()
@@ -152,7 +157,7 @@ class _Live:
         request = self.fetch()
         if request is None:
             return False
-        self.outputs.catch_up()
+        self.record.catch_up()
         now, events = request
         if self._begins is None and isinstance(events[0], e.SimulationBegins):
             self._begins = events[0]
@@ -176,7 +181,7 @@ class _Live:
             next(self._exchanges)
             for reply in replies[:-1]:
                 self._exchanges.send(reply)
-            self.outputs.catch_up()
+            self.record.catch_up()
         self.reply = _Reply(max(self.reply.now, now), self.reply.decisions + decisions)
 
 
@@ -226,35 +231,35 @@ class Simulation:
             raise InputError(f"features: {', '.join(wrong)}: expected some of {', '.join(sorted(known))}")
         more: dict[str, Any] = dict.fromkeys(features, True)
         scenario = replace(built.scenario, options=replace(built.scenario.options, **more))
-        self._begin(scenario, built.plan, None, spec.tau_s, checked=False)
+        self._begin(scenario, built.plan, (), spec.tau_s, checked=False)
 
     @classmethod
     def of(
         cls,
         scenario: Scenario,
         plan: PolicyPlan,
-        outputs: Outputs | None = None,
+        observers: Sequence[Observer] = (),
         *,
         tau_s: float = DEFAULT_TAU_S,
         checked: bool = False,
     ) -> Simulation:
         """Create a simulation from the inputs of the simulator.
 
-        `outputs` writes result files as in `run_policy`, but not before the simulation is over: then the recorded
-        replies are simulated once more, without the policy. With `checked`, the invariants of the state are asserted
+        `observers` see the run as in `run_policy`, but not before it is over: then the recorded replies are
+        simulated once more, without the policy. With `checked`, the invariants of the state are asserted
         after each step (tests).
         """
         made: Simulation = cls.__new__(cls)
         made._seed = None
-        made._begin(scenario, plan, outputs, tau_s, checked=checked)
+        made._begin(scenario, plan, observers, tau_s, checked=checked)
         return made
 
     def _begin(
-        self, scenario: Scenario, plan: PolicyPlan, outputs: Outputs | None, tau_s: float, *, checked: bool
+        self, scenario: Scenario, plan: PolicyPlan, observers: Sequence[Observer], tau_s: float, *, checked: bool
     ) -> None:
         self._given = scenario
         self._plan = plan
-        self._outputs = outputs
+        self._observers = observers
         self._tau_s = tau_s
         self._checked = checked
         self._evaluated = evaluated_ids(scenario.workloads)
@@ -317,21 +322,20 @@ class Simulation:
 
     def _finish(self, live: _Live) -> None:
         """Compute the result, write the files, and warn about what a user should know of the result."""
-        if self._outputs is not None:
-            self._write(self._outputs)
-        self._result = result_of(live.simulator, live.engine, live.outputs)
+        if self._observers:
+            self._repeat_for(self._observers)
+        self._result = result_of(live.simulator, live.engine, live.record.tally)
         if self._warns:
             warn_all([f"{live.engine.policy_name}: {text}" for text in warnings_after(self._result)])
 
-    def _write(self, outputs: Outputs) -> None:
-        """Simulate the recorded replies once more, with outputs."""
-        outputs.tally = Tally(self._tau_s, self._evaluated)
+    def _repeat_for(self, observers: Sequence[Observer]) -> None:
+        """Simulate the recorded replies once more, with observers."""
         replies = iter(self._replies)
 
         def repeated(_now: float, _events: Sequence[e.Event]) -> simulation.Answer:
             return next(replies)
 
-        simulation.Simulation(self._scenario, repeated, outputs).run()
+        simulation.Simulation(self._scenario, repeated, observers).run()
 
     @property
     def now(self) -> float:
@@ -408,7 +412,7 @@ class Simulation:
             finished=False,
             ended_at=engine.now,
             n_messages=self.n_messages,
-            figures=live.outputs.known.figures(self._scenario.platform.n_procs),
+            figures=live.record.known.figures(self._scenario.platform.n_procs),
             stuck=(),
             remarks=engine.remarks,
             stopped=f"the simulation is not over; it is at {engine.now:g}",
@@ -423,13 +427,13 @@ class Simulation:
     def _unfinished(self) -> list[Job]:
         return sorted(self._live().engine.jobs.alive.values(), key=lambda job: job.seq)
 
-    def copy(self, outputs: Outputs | None = None) -> Simulation:
-        """Return an independent simulation in the same state. It writes files only if it gets its own `outputs`.
+    def copy(self, observers: Sequence[Observer] = ()) -> Simulation:
+        """Return an independent simulation in the same state. It has only the `observers` that are given here.
 
         The copy repeats the run so far: this takes as long as the run did. Raises InputError if the policy then decides
         something else, because it uses random numbers without a seed, for example.
         """
-        made: Simulation = Simulation.of(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
+        made: Simulation = Simulation.of(self._given, self._plan, observers, tau_s=self._tau_s, checked=self._checked)
         made._seed = self._seed
         made._replies = list(self._replies)
         made._take_overs = list(self._take_overs)
@@ -467,7 +471,7 @@ class Simulation:
         live = self._live()
         if live.engine.ended:
             raise InputError("the policy cannot be replaced: the simulation has finished; replace it earlier")
-        if self._result is not None and self._outputs is not None:
+        if self._result is not None and self._observers:
             raise InputError(
                 "the policy cannot be replaced: the results were written already; use a copy of the simulation"
             )

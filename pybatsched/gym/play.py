@@ -23,8 +23,8 @@ from pybatsched.policies.local_scheduler import LocalPolicy
 from pybatsched.policies.queue_options import ChoiceOptions
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.observers import Counting
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import result_of
 from pybatsched.simulator.simulation import Simulation
 
@@ -50,18 +50,16 @@ class Environment(LocalPolicy):
     local: _Queue
 
 
-class _Record(Outputs):
-    """Counts the finished jobs, and keeps the evaluated ones until the next step. It writes no file."""
+class _Record(Counting):
+    """Counts the finished jobs, and keeps the evaluated ones until the next step."""
 
     def __init__(self, tally: Tally, evaluated: AbstractSet[str] | None) -> None:
-        super().__init__(None)
-        self.tally = tally
+        super().__init__(tally)
         self.ended: list[Outcome] = []
         self._evaluated = evaluated
 
-    def job(self, job: SimJob) -> None:
+    def finished(self, job: SimJob, outcome: Outcome) -> None:
         """Record a finished job. O(1)."""
-        outcome = job.outcome()
         self.tally.add(outcome)
         if job.state != REJECTED and (self._evaluated is None or job.id in self._evaluated):
             self.ended.append(outcome)
@@ -87,7 +85,7 @@ class Play:
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
         self._engine = Engine(plan.make, plan.source.name)
-        self._simulation = Simulation(scenario, None, self._record)
+        self._simulation = Simulation(scenario, None, [self._record])
         self._exchanges = self._simulation.exchanges()
         self._decisions: list[d.Decision] = []
         self._receive(*next(self._exchanges))
@@ -123,7 +121,7 @@ class Play:
                 message = self._exchanges.send(answer)
             except StopIteration:
                 self.is_over = True
-                self.result = result_of(self._simulation, self._engine, self._record)
+                self.result = result_of(self._simulation, self._engine, self._record.tally)
                 return
             is_asked = self._receive(*message)
 

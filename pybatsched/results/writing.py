@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,13 +18,6 @@ from pybatsched.results import run_state
 from pybatsched.results.run_state import MARK, PART, SUFFIXES, State
 
 _MAX_REASON: Final = 300
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """Files of a run that are written directly to their final names, without lock and mark, as Batsim does."""
-
-    prefix: str
 
 
 class Results:

@@ -8,22 +8,36 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.engine import Reply
 from pybatsched.errors import quantity, spelled
-from pybatsched.metrics import Outcome, summary
+from pybatsched.metrics import Outcome, Tally, summary
 from pybatsched.protocol import Message
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.runs.build import Built
 from pybatsched.simulator import run as simulator
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, ResultFiles, batsim_files
 
 if TYPE_CHECKING:
     from pybatsched.session.journal import JournalWriter
+    from pybatsched.simulator.jobs import SimJob
 
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
-#: Simulates a scenario with outputs: a scheduler that is not a policy in this process.
-External = Callable[[Scenario, Outputs], summary.Result]
+#: Simulates a scenario with observers and a tally: a scheduler that is not a policy in this process.
+External = Callable[[Scenario, Sequence[Observer], Tally], summary.Result]
+
+
+class Keeping(Observer):
+    """Keeps the outcomes of the finished jobs in a list, as a reader of the file of jobs returns them."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        self.outcomes = outcomes
+
+    def finished(self, job: SimJob, outcome: Outcome) -> None:
+        """Keep an outcome. O(1)."""
+        del job
+        self.outcomes.append(outcome)
 
 
 def results_of(built: Built, prefix: str, journal: str | None = None, more: Mapping[str, Any] | None = None) -> Results:
@@ -36,21 +50,21 @@ def results_of(built: Built, prefix: str, journal: str | None = None, more: Mapp
 def execute(
     built: Built,
     results: Results | None,
+    observers: Sequence[Observer] = (),
     *,
+    files: Callable[[str], Sequence[Observer]] = batsim_files,
     journal: str | None = None,
     watch: Callable[[Message[e.Event], Reply], None] | None = None,
-    progress: simulator.Progress | None = None,
-    machine_states: bool = True,
     external: External | None = None,
     version: str = BATSIM_VERSION,
     more: Mapping[str, Any] | None = None,
-    outcomes: list[Outcome] | None = None,
 ) -> tuple[summary.Result, dict[str, Any]]:
-    """Simulate, and write all files under their temporary names. Return the result and the summary."""
-    outputs = Outputs(results, energy=built.scenario.options.energy, machine_states=machine_states)
-    outputs.outcomes = outcomes
+    """Simulate, and write all `files` under their temporary names. Return the result and the summary."""
+    tally = simulator.tally_of(built.scenario, built.spec.tau_s)
+    if results is not None:
+        observers = [ResultFiles(results, tally), *files(results.part), *observers]
     if external is not None:
-        result = external(built.scenario, outputs)
+        result = external(built.scenario, observers, tally)
     else:
         assert built.plan is not None
         writer: JournalWriter | None = None
@@ -58,9 +72,7 @@ def execute(
             from pybatsched.session.journal import JournalWriter  # noqa: PLC0415  only for journals
 
             writer = JournalWriter(journal)
-        result = simulator.run_policy(
-            built.scenario, built.plan, outputs, journal=writer, watch=watch, progress=progress, tau_s=built.spec.tau_s
-        )
+        result = simulator.run_policy(built.scenario, built.plan, observers, tally=tally, journal=writer, watch=watch)
     if results is not None:
         results.cut_at = result.cut_at
     extra = {**built.how, "seed": built.spec.seed, **(more or {}), **all_warnings(built.warnings, result)}

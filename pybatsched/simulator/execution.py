@@ -11,9 +11,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.loop import SAME_INSTANT_S, SOON, Process
-from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.machine.power import Power
-from pybatsched.simulator.outputs.files import schedule_figures
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work
 from pybatsched.simulator.work.tasks import Capacity, Executors, Tasks, fair_rates
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.outputs.paje import ScheduleTrace
     from pybatsched.simulator.world import World
 
 #: A part of a process that ends with a return code.
@@ -39,7 +36,7 @@ class Execution:
         self._world = world
         self._loop = world.loop
         self._book = world.book
-        self._outputs = world.outputs
+        self._observers = world.observers
         hosts = world.scenario.platform.hosts
         self._speeds = [host.speed for host in hosts]
         self._n_cores = [host.n_cores for host in hosts]
@@ -77,9 +74,10 @@ class Execution:
             self.power.read_all(now)
             self.note_energy("s")
         self._book.start(job.id, job.alloc, now)
-        if self._outputs.trace is not None:
-            self._outputs.trace.started(job.id, job.alloc, now)
-        self._outputs.machine_states(now, self._book.counts_text())
+        for started in self._observers.started:
+            started(job, now)
+        for machines_changed in self._observers.machines_changed:
+            machines_changed(now)
 
     def ended(self, job: SimJob) -> bool:
         """Release the processors, record the run time and energy. Return whether energy meters must be read first."""
@@ -89,10 +87,11 @@ class Execution:
     def release(self, job: SimJob) -> None:
         """Release the processors of a job and record its run time."""
         now = self._loop.now
-        if self._outputs.trace is not None:
-            self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
-        self._outputs.machine_states(now, self._book.counts_text())
+        for released in self._observers.released:
+            released(job, now)
+        for machines_changed in self._observers.machines_changed:
+            machines_changed(now)
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
 
     def count_energy(self, job: SimJob, power: Power) -> bool:
@@ -103,13 +102,6 @@ class Execution:
         stale = self.meters_are_stale()
         power.note_reading(now)
         return stale
-
-    def _trace_end(self, job: SimJob, trace: ScheduleTrace) -> None:
-        """Write an end to the trace. Like Batsim, mark only kills of parallel tasks."""
-        hosts = self._world.hosts
-        away = [] if hosts is None else [host for host in job.alloc if hosts.states[host] is HostState.UNAVAILABLE]
-        is_killed = job.state == e.COMPLETED_WALLTIME_REACHED or job.return_code == j.KILLED_TASK
-        trace.ended(job.id, job.alloc, self._loop.now, away=away, is_killed=is_killed)
 
     def meters_are_stale(self) -> bool:
         """Return whether energy meters must be updated before they are read."""
@@ -327,33 +319,28 @@ class Execution:
         if self.power is not None:
             self._first_j = self.power.total_j(self._loop.now)
 
-    def note_pstates(self) -> None:
-        """Write the initial pstates of the hosts."""
+    def begin_run(self) -> None:
+        """Show the initial pstates of the hosts."""
         if self.power is not None:
             by_pstate: dict[int, list[int]] = {}
             for host in range(len(self._speeds)):
                 by_pstate.setdefault(self.power.pstate(host), []).append(host)
             for pstate, hosts in sorted(by_pstate.items()):
-                self._outputs.pstate(self._loop.now, IntervalSet(hosts), pstate)
+                for pstate_changed in self._observers.pstate_changed:
+                    pstate_changed(self._loop.now, IntervalSet(hosts), pstate)
 
     def note_energy(self, kind: str) -> float:
-        """Write and return the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
+        """Show and return the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
         assert self.power is not None
         now = self._loop.now
         joules = self.power.total_j(now)
-        self._outputs.energy(now, joules, kind, self.power.watts_min)
+        for energy_read in self._observers.energy_read:
+            energy_read(now, joules, kind, self.power.watts_min)
         return joules
 
     # --- the end ---
 
-    def note_schedule(self, now: float) -> None:
-        """Write the figures of the whole run, which ended at `now`."""
-        platform = self._world.scenario.platform
-        figures = schedule_figures(
-            self._outputs.totals,
-            self._book.times_s(),
-            n_hosts=len(platform.hosts),
-            joules=self.consumed_j,
-            n_switches=self.n_switches,
-        )
-        self._outputs.schedule(figures, now)
+    def end_run(self, now: float) -> None:
+        """Show the end of the run."""
+        for run_ended in self._observers.run_ended:
+            run_ended(now, self.consumed_j, self.n_switches)

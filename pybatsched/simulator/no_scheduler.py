@@ -6,7 +6,7 @@ of jobs are written, because the server writes them and this mode has no server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -16,8 +16,8 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop, Process
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.world import World
@@ -27,12 +27,12 @@ from pybatsched.workload.resample.feedback import check_no_feedback
 Launch: TypeAlias = Callable[[list[SimJob]], None]
 
 
-def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
+def run_all_at_once(scenario: Scenario, observers: Sequence[Observer]) -> float:
     """Run all jobs of a scenario at once, without events; return the last end. O(jobs) per start and end."""
     check_no_feedback(scenario.workloads)
     shared = replace(scenario.options, compute_sharing=True)
     loop = Loop(_nothing, scenario.ends_at)
-    world = World(replace(scenario, options=shared), loop, outputs)
+    world = World(replace(scenario, options=shared), loop, observers)
     execution, launch = _with_network(world) if world.has_network else _without_network(world)
     n_procs = scenario.platform.n_procs
     jobs = world.all_jobs()
@@ -42,15 +42,15 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
                 f"job {job.id} requests {job.res} processors; expected at most {n_procs}, the size of the platform"
             )
         job.alloc = IntervalSet.span(0, job.res)
-    with outputs.opened(len(jobs), n_procs):
-        execution.note_pstates()
+    with world.observers.opened(world.scenario, world.book):
+        execution.begin_run()
         for name, workload in scenario.workloads.items():
             # The last job of the file first, as in Batsim with few jobs; with many, Batsim's order depends on hashes.
             launch([world.jobs[full_id(name, one)] for one in reversed(workload.values("id"))])
         world.loop.run()
         # Not the clock: it continues to the walltimes of jobs that have ended.
         ended_at = max((job.finished_at for job in jobs), default=0.0)
-        execution.note_schedule(ended_at)
+        execution.end_run(ended_at)
     return ended_at
 
 

@@ -24,8 +24,8 @@ from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.jobs import RUNNING
+from pybatsched.simulator.observers import Counting, Observer
 from pybatsched.simulator.options import EXACT, SIMGRID, Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
 from pybatsched.workload.resample.feedback import check_no_feedback
 
@@ -46,9 +46,6 @@ _OPTION_OF: Final[dict[BatsimFeature, str]] = {
 
 #: The garbage collector starts after this many new objects in a run; Python's default is 700.
 _N_OBJECTS: Final = 50_000
-
-#: Called for each message: (clock, number of jobs finished so far).
-Progress = Callable[[float, int], None]
 
 
 def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
@@ -102,18 +99,20 @@ def reserving(plan: PolicyPlan, options: SimulationOptions) -> Reserving | None:
 def run_policy(
     scenario: Scenario,
     plan: PolicyPlan,
-    outputs: Outputs,
+    observers: Sequence[Observer] = (),
     *,
+    tally: Tally | None = None,
     journal: JournalWriter | None = None,
     watch: Callable[[Message[e.Event], Reply], None] | None = None,
-    progress: Progress | None = None,
-    tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
-    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
-    outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
+    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function.
+
+    The jobs are counted in `tally`, by default a new one (`tally_of`).
+    """
+    tally = tally or tally_of(scenario)
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name)
-        return _run(scenario, engine.step, outputs, progress, engine)
+        return _run(scenario, engine.step, observers, tally, engine)
     from pybatsched.protocol import v4  # noqa: PLC0415  without messages no codec is needed
     from pybatsched.session.session import Session  # noqa: PLC0415
 
@@ -124,18 +123,17 @@ def run_policy(
         return session.reply
 
     with session.closing_journal():
-        return _run(scenario, through_messages, outputs, progress, session.engine)
+        return _run(scenario, through_messages, observers, tally, session.engine)
 
 
 def run_external(
     scenario: Scenario,
     endpoint: str,
-    outputs: Outputs,
+    observers: Sequence[Observer] = (),
     *,
+    tally: Tally | None = None,
     timeout_s: float = 0.0,
     send_end: bool = False,
-    progress: Progress | None = None,
-    tau_s: float = DEFAULT_TAU_S,
     on_message: OnMessage | None = None,
     before_last: Callable[[], None] | None = None,
     batsim: int = 4,
@@ -148,7 +146,7 @@ def run_external(
     With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
     check_no_feedback(scenario.workloads)
-    outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
+    tally = tally or tally_of(scenario)
     from pybatsched.simulator import batsim5_handshake  # noqa: PLC0415  only for external schedulers
     from pybatsched.simulator.external import ExternalScheduler  # noqa: PLC0415  it imports ZeroMQ
 
@@ -161,26 +159,29 @@ def run_external(
             )
             scenario = replace(scenario, options=options)
             answer = batsim5_handshake.with_batsim5_fields(scheduler, scenario, endpoint)
-        result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
+        result = _run(scenario, answer, observers, tally, None, n_before=int(is_greeted))
         if (send_end or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # the scheduler may have stopped already
                 scheduler.send_end(result.ended_at)
     return result
 
 
+def tally_of(scenario: Scenario, tau_s: float = DEFAULT_TAU_S) -> Tally:
+    """Return what counts the jobs of a run that are evaluated."""
+    return Tally(tau_s, evaluated_ids(scenario.workloads))
+
+
 def _run(
     scenario: Scenario,
     scheduler: Scheduler,
-    outputs: Outputs,
-    progress: Progress | None,
+    observers: Sequence[Observer],
+    tally: Tally,
     engine: Engine | None,
     *,
     n_before: int = 0,
 ) -> Result:
     """Simulate and return the result. Errors in a reply have its message number; `n_before` messages came earlier."""
-    simulation = Simulation(scenario, scheduler, outputs)
-    if progress is not None:
-        simulation.watch_exchanges(progress)
+    simulation = Simulation(scenario, scheduler, [Counting(tally), *observers])
     try:
         with _fewer_collections():
             simulation.run()
@@ -190,7 +191,7 @@ def _run(
         if error.message_number is None:
             error.message_number = n_before + simulation.n_messages
         raise
-    return result_of(simulation, engine, outputs)
+    return result_of(simulation, engine, tally)
 
 
 @contextmanager
@@ -210,19 +211,19 @@ def refused_by_batsim(error: RemoteProtocolError, engine: Engine) -> PolicyError
     return PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses")
 
 
-def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -> Result:
-    """Return the result of a simulation that is over, with the rest of its jobs. Call it once for `outputs`."""
+def result_of(simulation: Simulation, engine: Engine | None, tally: Tally) -> Result:
+    """Return the result of a simulation that is over, with the rest of its jobs. Call it once for `tally`."""
     scenario = simulation.world.scenario
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
     if simulation.is_cut:
-        outputs.tally.truncate(
+        tally.truncate(
             scenario.ends_at, (UnfinishedJob(one.n_procs, one.submitted_at, one.started_at) for one in stuck)
         )
     return Result(
         finished=simulation.finished,
         ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
-        figures=outputs.tally.figures(scenario.platform.n_procs, (one.job_id for one in stuck)),
+        figures=tally.figures(scenario.platform.n_procs, (one.job_id for one in stuck)),
         stuck=stuck,
         remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
         energy=simulation.energy,

@@ -21,8 +21,8 @@ from pybatsched.simulator.job_processes import JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import HALT, SOON, Loop, Process
 from pybatsched.simulator.machine.hosts import HostState
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.world import Refusal, World
 
@@ -60,8 +60,8 @@ class Simulation:
     #: The maximum number of random failures and repairs in a row without the end of a job.
     MAX_FAILURES_AT_REST: ClassVar[int] = 20_000
 
-    def __init__(self, scenario: Scenario, scheduler: Scheduler | None, outputs: Outputs | None = None) -> None:
-        self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
+    def __init__(self, scenario: Scenario, scheduler: Scheduler | None, observers: Sequence[Observer] = ()) -> None:
+        self.world = World(scenario, Loop(self._look, scenario.ends_at), observers)
         self.finished = False
         self.ended_at = 0.0  # when the scheduler was last ready; the clock continues to alarms of killed jobs
         self.called_since: float | None = None
@@ -122,8 +122,7 @@ class Simulation:
         The simulation is suspended in between; only this generator must be kept. A caller that leaves early closes
         the generator, which closes the files. With a scheduler it yields nothing.
         """
-        n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
-        with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):
+        with self.world.observers.opened(self.world.scenario, self.world.book):
             self._begin()
             self._continue()
             while self._request is not None:
@@ -134,7 +133,7 @@ class Simulation:
                 self._continue()
             if self.is_cut or self.called_since is not None:
                 self.ended_at = self.world.loop.now
-            self._execution.note_schedule(self.ended_at)
+            self._execution.end_run(self.ended_at)
 
     def _begin(self) -> None:
         loop = self.world.loop
@@ -146,7 +145,7 @@ class Simulation:
             loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
             loop.spawn(occur(self._needed(events), partial(self._on_occurred, f"ee{index}"), self._on_events_goodbye))
-        self._execution.note_pstates()
+        self._execution.begin_run()
         if self.world.options.batsim == 4:
             loop.spawn(self._exchange([self._begins()]))
             return
@@ -168,7 +167,7 @@ class Simulation:
         for index, events in enumerate(self.world.scenario.event_lists):
             on_occurred = partial(self._on_occurred, f"ee{index}")
             loop.spawn(processes.occur(self._needed(events), loop, on_occurred, self._on_events_goodbye))
-        execution.note_pstates()
+        execution.begin_run()
         loop.serve(self._exchange([self._begins()]))
 
     def _needed(self, events: Iterable[ExternalEvent]) -> Iterable[ExternalEvent]:
@@ -199,17 +198,6 @@ class Simulation:
             self.world.loop.run()
         except _EndlessCalls:
             self.called_since = self._at_rest_since
-
-    def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
-        """Call `progress` before each message, with the clock and the number of finished jobs."""
-        answer = self._scheduler
-        assert answer is not None
-
-        def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-            progress(now, self.world.n_finished)
-            return answer(now, events)
-
-        self._scheduler = scheduler
 
     # --- exchanges ---
 
@@ -242,6 +230,8 @@ class Simulation:
     def _exchange(self, events: list[e.Event]) -> Process:
         """Send events to the scheduler, and execute its decisions in order, each not before its time."""
         self.n_messages += 1
+        for sending in self.world.observers.sending:
+            sending(self.world.stamp(), self.world.n_finished)
         if self._scheduler is not None:
             reply_now, decisions = self._scheduler(self.world.stamp(), events)
         else:
@@ -349,10 +339,10 @@ class Simulation:
     @property
     def energy(self) -> Energy | None:
         """The energy of the whole run, as in its files; None without energy and before the run has finished."""
-        totals = self.world.outputs.totals
-        if not self.finished or not self.world.options.energy or not totals.n_finished:
+        jobs_j = self.world.jobs_j
+        if not self.finished or jobs_j is None:
             return None
-        return Energy(round(self._execution.consumed_j, 6), round(totals.jobs_j, 6))
+        return Energy(round(self._execution.consumed_j, 6), round(jobs_j, 6))
 
 
 def _as_read(answer: Answer) -> Answer:

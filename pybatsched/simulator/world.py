@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pybatsched.core import events as e
@@ -14,8 +14,8 @@ from pybatsched.simulator.given_jobs import GivenJobs, check_fits, spelled_twice
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
+from pybatsched.simulator.observers import Observer, Observers
 from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import read_ranks
 from pybatsched.workload.jobs import name_in
@@ -34,11 +34,11 @@ class World:
     message is sent. `hosts` is the `HostBook`, or None in runs that need only counts.
     """
 
-    def __init__(self, scenario: Scenario, loop: Loop, outputs: Outputs) -> None:
+    def __init__(self, scenario: Scenario, loop: Loop, observers: Sequence[Observer]) -> None:
         self.scenario = scenario
         self.options = scenario.options
         self.loop = loop
-        self.outputs = outputs
+        self.observers = Observers(observers)
         self.jobs: dict[str, SimJob] = {}
         self._forgotten = IdSet()  # with dynamic jobs: the ids of finished jobs, which cannot be used again
         self.works: dict[str, WorkTable] = {}
@@ -50,6 +50,7 @@ class World:
         self.n_calls = 0
         self.n_kills = 0
         self.n_switching = 0
+        self.jobs_j: float | None = None  # the energy of the finished jobs, as in the file of jobs
         self.registration_finished = False
         self.held_back: dict[str, dict[str, Any]] = {}  # with feedback: jobs that the scheduler registers, by id
         self.replays_usage = False
@@ -221,7 +222,12 @@ class World:
     def record_finished(self, job: SimJob) -> None:
         """Record a finished job; `forget_jobs` removes it when the next message is sent."""
         self.n_finished += 1
-        self.outputs.job(job)
+        if job.energy_j >= 0:
+            self.jobs_j = (self.jobs_j or 0.0) + round(job.energy_j, 6)
+        if self.observers.finished:
+            outcome = job.outcome()
+            for finished in self.observers.finished:
+                finished(job, outcome)
         self.finished_jobs.append(job)
 
     def forget_jobs(self) -> None:

@@ -33,7 +33,7 @@ from pybatsched.protocol.v5_members import fields_of
 from pybatsched.runs.build import build
 from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.simulation import Simulation
 
 #: Recorded with last-bit effects of SimGrid's running clock; with the exact clock, instants are exact.
@@ -250,7 +250,7 @@ def play_5(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
     scenario = scenario_of(recording)
     scenario = replace(scenario, options=batsim5_handshake.with_requested_features(scenario.options, features))
     telling = batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
-    assert Simulation(scenario, telling, Outputs(str(prefix))).run()
+    assert Simulation(scenario, telling, batsim_files(str(prefix))).run()
     return sent
 
 

@@ -29,7 +29,7 @@ from pybatsched.platform.model import uniform
 from pybatsched.policies.registry import PolicyPlan, PolicySource, find
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.testing import Workload
 from pybatsched.workload import model
@@ -125,7 +125,7 @@ def outages(seed: int) -> list[list[ExternalEvent]]:
 def whole_run(inputs: Scenario, which: PolicyPlan, prefix: Path) -> str:
     options = with_needs(inputs.options, which)
     inputs = Scenario(inputs.platform, inputs.workloads, options, inputs.event_lists, inputs.ends_at)
-    run_policy(inputs, which, Outputs(str(prefix)))
+    run_policy(inputs, which, batsim_files(str(prefix)))
     return Path(f"{prefix}_jobs.csv").read_text()
 
 
@@ -225,7 +225,7 @@ def test_the_result_before_the_end_has_the_known_figures() -> None:
     assert (early.finished, early.ended_at, early.figures.n_jobs, early.n_messages) == (False, 10.0, 2, 8)
     assert early.stopped == "the simulation is not over; it is at 10"
     sim.run()
-    assert sim.result() == run_policy(inputs, plan("easy"), Outputs(None))
+    assert sim.result() == run_policy(inputs, plan("easy"))
     assert sim.result() is sim.result()
 
 
@@ -235,7 +235,7 @@ def test_a_truncated_simulation_has_the_result_of_a_truncated_run(ends_at: float
     sim = Simulation.of(inputs, plan("easy"))
     sim.run()
     assert sim.is_over
-    assert sim.result() == run_policy(inputs, plan("easy"), Outputs(None))
+    assert sim.result() == run_policy(inputs, plan("easy"))
     assert sim.result() == sim.copy().result()
 
 
@@ -253,7 +253,7 @@ def test_jobs_that_never_start_are_in_the_result() -> None:
 def test_steps_write_the_same_rows_as_a_run(name: str, tmp_path: Path) -> None:
     inputs = scenario(crowd(7), event_lists=outages(7))
     expected = whole_run(inputs, plan(name), tmp_path / "whole")
-    sim = Simulation.of(inputs, plan(name), Outputs(str(tmp_path / "steps")), checked=True)
+    sim = Simulation.of(inputs, plan(name), batsim_files(str(tmp_path / "steps")), checked=True)
     assert not (tmp_path / "steps_jobs.csv").exists()
     while sim.step():
         pass
@@ -271,10 +271,10 @@ def test_a_copy_and_its_original_continue_as_the_uninterrupted_run(
     folder = tmp_path_factory.mktemp("runs")
     inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
     expected = whole_run(inputs, plan(name), folder / "whole")
-    sim = Simulation.of(inputs, plan(name), Outputs(str(folder / "sim")))
+    sim = Simulation.of(inputs, plan(name), batsim_files(str(folder / "sim")))
     for _ in range(n_steps):
         sim.step()
-    copy = sim.copy(Outputs(str(folder / "copy")))
+    copy = sim.copy(batsim_files(str(folder / "copy")))
     silent = sim.copy()
     for other in (copy, silent):
         assert (state(other), other.n_messages, other.is_over) == (state(sim), sim.n_messages, sim.is_over)
@@ -440,7 +440,7 @@ def test_every_policy_can_take_over_from_every_other_at_any_step(
     prefix = tmp_path_factory.mktemp("runs") / "run"
     lists = outages(seed) if fails else []
     inputs = scenario(crowd(seed, n_jobs), dynamic=True, event_lists=lists)
-    sim = Simulation.of(inputs, plan(name), Outputs(str(prefix)), checked=True)
+    sim = Simulation.of(inputs, plan(name), batsim_files(str(prefix)), checked=True)
     for nth, n_steps in enumerate(steps):
         for _ in range(n_steps):
             sim.step()
@@ -467,7 +467,7 @@ def test_a_policy_without_state_continues_as_before_if_it_replaces_itself(
     folder = tmp_path_factory.mktemp("runs")
     inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
     expected = whole_run(inputs, plan(name), folder / "whole")
-    sim = Simulation.of(inputs, plan(name), Outputs(str(folder / "sim")), checked=True)
+    sim = Simulation.of(inputs, plan(name), batsim_files(str(folder / "sim")), checked=True)
     for nth in sorted(steps):
         while sim.n_messages < nth and sim.step():
             pass
@@ -481,7 +481,7 @@ def test_a_policy_without_state_continues_as_before_if_it_replaces_itself(
 def test_a_policy_that_takes_over_before_the_first_step_has_the_whole_run(name: str, tmp_path: Path) -> None:
     inputs = scenario(crowd(3))
     expected = whole_run(inputs, plan(name), tmp_path / "whole")
-    sim = Simulation.of(inputs, plan("fcfs"), Outputs(str(tmp_path / "sim")), checked=True)
+    sim = Simulation.of(inputs, plan("fcfs"), batsim_files(str(tmp_path / "sim")), checked=True)
     sim.replace_policy(plan(name))
     sim.run()
     assert (tmp_path / "sim_jobs.csv").read_text() == expected
@@ -495,7 +495,7 @@ def test_features_of_the_engine_can_be_added_and_removed(
     """A checked engine has no short way for replies without such features."""
     folder = tmp_path_factory.mktemp("runs")
     for checked in (False, True):
-        outputs = Outputs(str(folder / f"{checked}"))
+        outputs = batsim_files(str(folder / f"{checked}"))
         sim = Simulation.of(scenario(crowd(seed, 30)), plan("easy"), outputs, checked=checked)
         for options in given_options:
             for _ in range(8):
@@ -786,7 +786,7 @@ def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path
         InputError, match="the policy cannot be replaced: the simulation has finished; replace it earlier"
     ):
         sim.replace_policy(plan("easy"))
-    sim = Simulation.of(scenario(four_jobs(), 4), own(Idle), Outputs(str(tmp_path / "sim")))
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Idle), batsim_files(str(tmp_path / "sim")))
     sim.run()
     with pytest.raises(InputError, match="the policy cannot be replaced: the results were written already"):
         sim.replace_policy(plan("easy"))

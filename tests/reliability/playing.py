@@ -23,8 +23,8 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
 from reliability.others import Ledger, Others
 from reliability.scenes import Scene
@@ -58,14 +58,13 @@ class Played:
     error: str = ""
 
 
-class _Rows(Outputs):
+class _Rows(Observer):
     """Keeps the finished jobs."""
 
     def __init__(self) -> None:
-        super().__init__(None)
         self.over: list[SimJob] = []
 
-    def job(self, job: SimJob) -> None:
+    def finished(self, job: SimJob, outcome: object) -> None:
         self.over.append(job)
 
 
@@ -73,7 +72,7 @@ def _play(scene: Scene, scenario: Scenario, scheduler: Scheduler) -> Played:
     ledger = Ledger(scene.n_procs)
     acknowledged = scenario.options.acknowledge_dynamic_jobs
     rows, played = _Rows(), Played({}, finished=False, ledger=ledger, engine=None)
-    simulation = Simulation(scenario, Others(scene, scheduler, ledger, acknowledged=acknowledged), rows)
+    simulation = Simulation(scenario, Others(scene, scheduler, ledger, acknowledged=acknowledged), [rows])
     try:
         simulation.run()
     except TimeoutError:

@@ -26,9 +26,10 @@ from pybatsched.policies import registry
 from pybatsched.report import page
 from pybatsched.results import run_state
 from pybatsched.results.run_state import SUFFIXES, State
+from pybatsched.results.writing import Results
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.simulator.run import run_policy
+from pybatsched.simulator.outputs.files import ResultFiles, batsim_files
+from pybatsched.simulator.run import run_policy, tally_of
 from pybatsched.workload import load
 
 HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
@@ -309,7 +310,11 @@ def broken(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def run_run(prefix: str, policy: str, **options: str) -> None:
     """Run a policy as a library does."""
     plan = registry.PolicyPlan(registry.find(policy, trusted=True), options)
-    run_policy(Scenario(uniform(1), {"w0": load("w.json")}), plan, Outputs(prefix))
+    scenario = Scenario(uniform(1), {"w0": load("w.json")})
+    tally = tally_of(scenario)
+    with Results(prefix) as results:
+        run_policy(scenario, plan, [ResultFiles(results, tally), *batsim_files(results.part)], tally=tally)
+        results.finish()
 
 
 NOTICE = "failed after 40 of 1,200 jobs"

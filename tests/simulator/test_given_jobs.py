@@ -15,8 +15,8 @@ from pybatsched.errors import InputError
 from pybatsched.platform.model import uniform
 from pybatsched.simulator.given_jobs import GivenJobs
 from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.simulator.work.profiles import resolve
 from pybatsched.simulator.world import Refusal
@@ -68,8 +68,8 @@ def run(decided: Sequence[d.Decision], **options: Any) -> dict[str, str]:
     """Start each job at once; the decisions come before the start of the first. Return metadata of ended jobs."""
     metadata: dict[str, str] = {}
 
-    class Record(Outputs):
-        def job(self, job: SimJob) -> None:
+    class Record(Observer):
+        def finished(self, job: SimJob, outcome: object) -> None:
             metadata[job.id] = job.metadata
 
     def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
@@ -79,7 +79,7 @@ def run(decided: Sequence[d.Decision], **options: Any) -> dict[str, str]:
         return now, [replace(one, timestamp=now) for one in decisions]
 
     scenario = Scenario(uniform(1), {"w0": Workload(JOBS, PROFILES, 1)}, SimulationOptions(**options))
-    simulation = Simulation(scenario, scheduler, Record(None))
+    simulation = Simulation(scenario, scheduler, [Record()])
     assert simulation.n_to_come == 2
     assert simulation.run()
     assert simulation.n_to_come == 0

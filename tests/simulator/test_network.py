@@ -24,7 +24,7 @@ from pybatsched.live import batsim_options
 from pybatsched.runs.build import build
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simulation import Simulation
@@ -97,7 +97,7 @@ def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str
         seen.extend(events)
         return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
 
-    assert Simulation(given(folder, *options), scheduler, Outputs(str(folder / "out"))).run()
+    assert Simulation(given(folder, *options), scheduler, batsim_files(str(folder / "out"))).run()
     return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
 
 
@@ -313,7 +313,7 @@ def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     """Both jobs send 100 MB over the same two links, so both take 2 s after the latency."""
     com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
     write(tmp_path, (2, com), (2, com))
-    assert run_all_at_once(given(tmp_path), Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
+    assert run_all_at_once(given(tmp_path), batsim_files(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
 
 
 @pytest.mark.parametrize("sharing_policy", ["SHARED", "FATPIPE"])

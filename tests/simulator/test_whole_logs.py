@@ -13,7 +13,7 @@ from pybatsched.core.policy import Policy
 from pybatsched.metrics import Figures
 from pybatsched.platform.model import uniform
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.run import run_policy
 from pybatsched.testing import plan_for
 from pybatsched.workload import Workload, load
@@ -30,8 +30,8 @@ def log(name: str, walltimes: str) -> Workload:
 
 
 def simulate(workload: Workload, n_procs: int, policy: str | type[Policy], prefix: Path | None = None) -> Figures:
-    outputs = Outputs(None if prefix is None else str(prefix))
-    result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan_for(policy), outputs)
+    files = [] if prefix is None else batsim_files(str(prefix))
+    result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan_for(policy), files)
     assert result.finished
     return result.figures
 

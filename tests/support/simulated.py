@@ -21,7 +21,7 @@ from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 from pybatsched.runs.build import build
 from pybatsched.simulator.options import AUTO, Scenario
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 from pybatsched.simulator.simulation import Simulation
 from support.patience import PATIENCE_OF_WORK_S
@@ -74,9 +74,8 @@ def play(
 
     scenario = scenario_of(recording)
     scenario = replace(scenario, options=replace(scenario.options, clock=clock))
-    trace = ScheduleTrace([host.name for host in scenario.platform.hosts]) if traced else None
-    outputs = Outputs(str(prefix), energy=scenario.options.energy, trace=trace)
-    simulation = Simulation(scenario, None if halting else scheduler, outputs)
+    files = [*batsim_files(str(prefix)), *([ScheduleTrace(str(prefix))] if traced else [])]
+    simulation = Simulation(scenario, None if halting else scheduler, files)
     try:
         if halting:
             exchanges = simulation.exchanges()

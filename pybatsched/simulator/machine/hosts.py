@@ -57,6 +57,9 @@ class Book(Protocol):
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
         """Return a processor that cannot take a job now, and why; None if all can."""
 
+    def is_unavailable(self, host: int) -> bool:
+        """Return whether a host is unavailable."""
+
     def counts_text(self) -> str:
         """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
 
@@ -105,6 +108,11 @@ class CountingBook:
                 job = next(job for job, (_, taken) in self._running.items() if busy in taken)
                 return busy, _COMPUTES.format(job)
         return None
+
+    def is_unavailable(self, host: int) -> bool:
+        """Return whether a host is unavailable: none is, in such a run."""
+        del host
+        return False
 
     def counts_text(self) -> str:
         """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
@@ -189,6 +197,10 @@ class HostBook:
             if state not in _USABLE:
                 return host, f"cannot compute jobs now: it is {state.value}"
         return None
+
+    def is_unavailable(self, host: int) -> bool:
+        """Return whether a host is unavailable."""
+        return self.states[host] is HostState.UNAVAILABLE
 
     def counts_text(self) -> str:
         """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""

@@ -35,7 +35,7 @@ class Switching:
         power.begin_switch(hosts, pstate)
         self._execution.note_energy("p")
         falls_asleep = power.is_sleep(hosts.lowest, pstate)
-        world.outputs.pstate(now, hosts, WAY_DOWN if falls_asleep else WAY_UP)
+        self._show_pstate(hosts, WAY_DOWN if falls_asleep else WAY_UP)
         for host in hosts:
             if power.is_sleep(host, pstate) or power.is_sleep(host, power.pstate(host)):
                 down = power.is_sleep(host, pstate)
@@ -44,7 +44,7 @@ class Switching:
                 world.loop.spawn(self._switch_host(host, pstate))
             else:
                 world.loop.change_then(partial(self._set_pstate, host, pstate), partial(self._arrived, host, pstate))
-        world.loop.change_then(None, self._trace_states)
+        world.loop.change_then(None, self._show_states)
 
     def _set_pstate(self, host: int, pstate: int) -> None:
         self._power.set_pstate(host, pstate, self._world.now)
@@ -52,8 +52,13 @@ class Switching:
         if tasks is not None:
             tasks.update_rates((host,))
 
-    def _trace_states(self) -> None:
-        self._world.outputs.machine_states(self._world.now, self._book.counts_text())
+    def _show_states(self) -> None:
+        for machines_changed in self._world.observers.machines_changed:
+            machines_changed(self._world.now)
+
+    def _show_pstate(self, hosts: IntervalSet, pstate: int) -> None:
+        for pstate_changed in self._world.observers.pstate_changed:
+            pstate_changed(self._world.now, hosts, pstate)
 
     def _check(self, hosts: IntervalSet, pstate: int) -> None:
         book, power = self._book, self._power
@@ -94,7 +99,7 @@ class Switching:
         world = self._world
         world.n_switching -= 1
         if self._arrived(*what):
-            world.outputs.machine_states(world.now, world.book.counts_text())
+            self._show_states()
 
     def _arrived(self, host: int, pstate: int) -> bool:
         """Record that a host has reached its pstate, and notify the scheduler if it was the last of its request."""
@@ -102,7 +107,7 @@ class Switching:
         if hosts is None:
             return False
         world = self._world
-        world.outputs.pstate(world.now, hosts, pstate)
+        self._show_pstate(hosts, pstate)
         self._execution.note_energy("p")
         world.add_event(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
         return True

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.errors import InputError
-from pybatsched.metrics import Outcome, Tally
 from pybatsched.results.run_state import JOBS
-from pybatsched.results.writing import InPlace, Results
 from pybatsched.simulator.jobs import NO_TIME_S
-from pybatsched.simulator.machine.hosts import SHOWN_STATES, HostState
+from pybatsched.simulator.machine.hosts import SHOWN_STATES
+from pybatsched.simulator.observers import Observer
 
 if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
+    from pybatsched.metrics import Outcome, Tally
+    from pybatsched.results.writing import Results
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.outputs.paje import ScheduleTrace
+    from pybatsched.simulator.machine.hosts import Book
+    from pybatsched.simulator.options import Scenario
 
 
 #: The version of Batsim that the simulator reproduces.
@@ -76,147 +78,63 @@ else:
         job_row = plain_job_row
 
 
-class Totals:
-    """The figures of ``_schedule.csv`` that are computed from the rows of jobs."""
+class ResultFiles(Observer):
+    """Marks results as running, and counts the jobs that are over. Put it before the observers that write files."""
 
-    def __init__(self) -> None:
-        self.n_jobs = 0
-        self.n_finished = 0
-        self.n_success = 0
-        self.n_rejected = 0
-        self.makespan = 0.0
-        self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
-        self.maxima = [0.0, 0.0, 0.0]
-        self.jobs_j = 0.0  # rounded to six decimals, as in the rows
-
-    def add_rejected(self) -> None:
-        """Count a job that was rejected."""
-        self.n_jobs += 1
-        self.n_rejected += 1
-
-    def add(self, finish: float, wait: float, turnaround: float, stretch: float, *, success: bool) -> None:
-        """Count a job that ran."""
-        self.n_jobs += 1
-        self.n_finished += 1
-        self.n_success += success
-        if finish > self.makespan:
-            self.makespan = finish
-        sums, maxima = self.sums, self.maxima
-        sums[0] += wait
-        sums[1] += turnaround
-        sums[2] += stretch
-        if wait > maxima[0]:
-            maxima[0] = wait
-        if turnaround > maxima[1]:
-            maxima[1] = turnaround
-        if stretch > maxima[2]:
-            maxima[2] = stretch
-
-
-class Outputs:
-    """Writes the files of one run during the run. Without a prefix, figures are counted and no file is written.
-
-    Existing results are replaced only when the new run has finished; a run that is rejected before it starts changes
-    nothing. Pass `Results` instead of a prefix to add more files and finish them later. Pass `InPlace` to write the
-    files directly to their final paths.
-    """
-
-    def __init__(
-        self,
-        place: str | Results | InPlace | None,
-        *,
-        energy: bool = False,
-        machine_states: bool = True,
-        trace: ScheduleTrace | None = None,
-    ) -> None:
-        self.totals = Totals()
-        self.tally = Tally()
-        self.trace = trace
-        #: A list to which the outcome of each job is added, as a reader of the file of jobs returns it; None for none.
-        self.outcomes: list[Outcome] | None = None
-        self._place = place
-        self._part: str | None = None
-        self._with_energy = energy
-        self._with_states = machine_states
-        self._files = ExitStack()
-        self._jobs: TextIO | _Nowhere = _Nowhere()
-        self._states: TextIO | _Nowhere = _Nowhere()
-        self._energy: TextIO | _Nowhere = _Nowhere()
-        self._pstates: TextIO | _Nowhere = _Nowhere()
-        self._last_entry = (0.0, 0.0)
-        self._flush_at = 0.0
-        self._states_at = math.nan
-        self._states_at_text = ""
+    def __init__(self, results: Results, tally: Tally) -> None:
+        self._results = results
+        self._tally = tally
 
     @contextmanager
-    def opened(self, n_jobs: int, n_procs: int) -> Iterator[None]:
-        """Open the files for a run of so many jobs and processors. Raises InputError if they cannot be written."""
-        if self._place is None:
-            yield
-        elif isinstance(self._place, Results):
-            with self._opened_in(self._place, n_jobs, n_procs):
-                yield
-        elif isinstance(self._place, InPlace):
-            self._part = self._place.prefix
-            with _write_errors(self._part), self._files:
-                self._open_all()
-                yield
-        else:
-            with Results(self._place) as results:
-                with self._opened_in(results, n_jobs, n_procs):
-                    yield
-                results.finish()
-
-    @contextmanager
-    def _opened_in(self, results: Results, n_jobs: int, n_procs: int) -> Iterator[None]:
-        results.begin(n_jobs, n_procs)
-        self._part = results.part
+    def opened(self, scenario: Scenario, book: Book) -> Iterator[None]:
+        """Begin the results."""
+        del book
+        n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
+        self._results.begin(n_jobs, scenario.platform.n_procs)
         try:
-            with _write_errors(self._part), self._files:
-                self._open_all()
-                yield
+            yield
         finally:
-            results.n_over = self.tally.n_over
+            self._results.n_over = self._tally.n_over
 
-    def _open_all(self) -> None:
-        self._jobs = self._open(JOBS)
-        self._jobs.write(",".join(JOB_COLUMNS) + "\n")
-        if self._with_states:
-            self._states = self._open("_machine_states.csv")
-            self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
-        if self._with_energy:
-            self._energy = self._open("_consumed_energy.csv")
-            self._energy.write("time,energy,event_type,wattmin,epower\n")
-            self._pstates = self._open("_pstate_changes.csv")
-            self._pstates.write("time,machine_id,new_pstate\n")
-        if self.trace is not None:
-            self.trace.begin(self._open("_schedule.trace"))
 
-    def _open(self, suffix: str) -> TextIO:
-        return self._files.enter_context(Path(f"{self._part}{suffix}").open("w", encoding="utf-8", newline=""))
+def batsim_files(prefix: str) -> list[Observer]:
+    """Return the observers that write the files of a run, all but the trace. They overwrite earlier ones."""
+    return [JobFiles(prefix), MachineStates(prefix), EnergyFiles(prefix)]
 
-    def job(self, job: SimJob) -> None:
+
+class JobFiles(Observer):
+    """Writes ``_jobs.csv`` during the run, and ``_schedule.csv`` at its end."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._flush_at = 0.0
+        self._n_jobs = self._n_finished = self._n_success = 0
+        self._makespan = 0.0
+        self._sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
+        self._maxima = [0.0, 0.0, 0.0]
+
+    @contextmanager
+    def opened(self, scenario: Scenario, book: Book) -> Iterator[None]:
+        """Open the file of jobs."""
+        self._n_hosts, self._book = len(scenario.platform.hosts), book
+        with written(self._prefix, JOBS, ",".join(JOB_COLUMNS)) as self._file:
+            yield
+
+    def finished(self, job: SimJob, outcome: Outcome) -> None:
         """Write the row of a finished job. O(1)."""
-        outcome = job.outcome()
-        self.tally.add(outcome)
-        if self.outcomes is not None:
-            self.outcomes.append(outcome)
+        del outcome
+        self._n_jobs += 1
         state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
         if state == REJECTED:
-            self.totals.add_rejected()
             head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state)
-            self._jobs.write(rejected_row(*head, f'"{job.metadata}"'))
+            self._file.write(rejected_row(*head, f'"{job.metadata}"'))
             return
         success = state == COMPLETED_SUCCESSFULLY
         finish, wait = start + runtime, start - sub
         turnaround = wait + runtime  # small numbers first: Batsim has more than double precision
         stretch = _stretch(wait, turnaround, runtime)
-        self.totals.add(finish, wait, turnaround, stretch, success=success)
-        if job.energy_j >= 0:
-            self.totals.jobs_j += round(job.energy_j, 6)
-        if self._part is None:
-            return
-        self._jobs.write(
+        self._count(finish, wait, turnaround, stretch, success=success)
+        self._file.write(
             job_row(
                 job.name,
                 job.workload,
@@ -239,74 +157,125 @@ class Outputs:
         )
         at = time.monotonic()
         if at >= self._flush_at:
-            self._jobs.flush()
+            self._file.flush()
             self._flush_at = at + _FLUSH_INTERVAL_S
 
-    def machine_states(self, now: float, counts: str) -> None:
-        """Write the number of hosts in each state from `now`; `counts` are the columns after the time."""
-        if self._part is None:
-            return
-        if now != self._states_at:  # several changes at one instant are frequent
-            self._states_at, self._states_at_text = now, f"{now:g}"
-        self._states.write(f"{self._states_at_text},{counts}\n")
+    def _count(self, finish: float, wait: float, turnaround: float, stretch: float, *, success: bool) -> None:
+        """Count a job that ran."""
+        self._n_finished += 1
+        self._n_success += success
+        if finish > self._makespan:
+            self._makespan = finish
+        sums, maxima = self._sums, self._maxima
+        sums[0] += wait
+        sums[1] += turnaround
+        sums[2] += stretch
+        if wait > maxima[0]:
+            maxima[0] = wait
+        if turnaround > maxima[1]:
+            maxima[1] = turnaround
+        if stretch > maxima[2]:
+            maxima[2] = stretch
 
-    def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
-        """Write the energy consumed so far; `kind` is s (a start), e (an end) or p (a change of pstate)."""
+    def run_ended(self, now: float, joules: float, n_switches: tuple[int, int]) -> None:
+        """Write ``_schedule.csv``. As in Batsim, means include rejected jobs."""
+        del now
+        n, n_finished = self._n_jobs, self._n_finished
+        figures = {
+            "batsim_version": BATSIM_VERSION,
+            "consumed_joules": _fixed6(joules),
+            "makespan": _fixed6(self._makespan),
+            "nb_computing_machines": str(self._n_hosts),
+            "nb_grouped_switches": str(n_switches[0]),
+            "nb_machine_switches": str(n_switches[1]),
+            "nb_jobs": str(n),
+            "nb_jobs_finished": str(n_finished),
+            "nb_jobs_killed": str(n_finished - self._n_success),
+            "nb_jobs_rejected": str(n - n_finished),
+            "nb_jobs_success": str(self._n_success),
+            "success_rate": _mean(self._n_success, n),
+            "scheduling_time": _fixed6(0.0),
+            "simulation_time": _fixed6(0.0),
+        }
+        for i, name in enumerate(("waiting_time", "turnaround_time", "slowdown")):
+            figures[f"mean_{name}"] = _mean(self._sums[i], n)
+            figures[f"max_{name}"] = _fixed6(self._maxima[i])
+        for state, time_s in self._book.times_s().items():
+            figures[f"time_{state.value}"] = _fixed6(time_s)
+        keys = sorted(figures)
+        with written(self._prefix, "_schedule.csv", ",".join(keys)) as file:
+            file.write(",".join(figures[key] for key in keys) + "\n")
+
+
+class MachineStates(Observer):
+    """Writes ``_machine_states.csv``: the number of hosts in each state."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._at = math.nan
+        self._at_text = ""
+
+    @contextmanager
+    def opened(self, scenario: Scenario, book: Book) -> Iterator[None]:
+        """Open the file."""
+        del scenario
+        self._book = book
+        head = "time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES)
+        with written(self._prefix, "_machine_states.csv", head) as self._file:
+            yield
+
+    def machines_changed(self, now: float) -> None:
+        """Write a row."""
+        if now != self._at:  # several changes at one instant are frequent
+            self._at, self._at_text = now, f"{now:g}"
+        self._file.write(f"{self._at_text},{self._book.counts_text()}\n")
+
+
+class EnergyFiles(Observer):
+    """Writes ``_consumed_energy.csv`` and ``_pstate_changes.csv``, if the run has energy."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._last_entry = (0.0, 0.0)
+
+    @contextmanager
+    def opened(self, scenario: Scenario, book: Book) -> Iterator[None]:
+        """Open the files."""
+        del book
+        if not scenario.options.energy:
+            yield
+            return
+        with (
+            written(self._prefix, "_consumed_energy.csv", "time,energy,event_type,wattmin,epower") as self._energy,
+            written(self._prefix, "_pstate_changes.csv", "time,machine_id,new_pstate") as self._pstates,
+        ):
+            yield
+
+    def energy_read(self, now: float, joules: float, kind: str, watts_min: float) -> None:
+        """Write the energy consumed so far, and the mean power since the last row."""
         last_at, last_j = self._last_entry
         power = f"{(joules - last_j) / (now - last_at):.6f}" if now > last_at else "NA"
         self._energy.write(f"{now:.6f},{joules:.6f},{kind},{watts_min:.6f},{power}\n")
         self._last_entry = (now, joules)
 
-    def pstate(self, now: float, hosts: IntervalSet, pstate: int) -> None:
-        """Write the new pstate of hosts; -1 means switching on, -2 switching off."""
+    def pstate_changed(self, now: float, hosts: IntervalSet, pstate: int) -> None:
+        """Write the new pstate of hosts."""
         self._pstates.write(f"{now:g},{hosts},{pstate}\n")
-
-    def schedule(self, figures: dict[str, str], now: float) -> None:
-        """Write ``_schedule.csv`` and the end of the trace, at the end of the run."""
-        if self.trace is not None:
-            self.trace.finish(now)
-        if self._part is not None:
-            keys = sorted(figures)
-            with Path(f"{self._part}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
-                file.write(",".join(keys) + "\n" + ",".join(figures[key] for key in keys) + "\n")
 
 
 @contextmanager
-def _write_errors(prefix: str) -> Iterator[None]:
-    """Turn an OSError of a write into an InputError. An OSError in a policy arrives here as a PolicyError."""
+def written(prefix: str, suffix: str, head: str = "") -> Iterator[TextIO]:
+    """Open a file of a run for writing, with a line at its head. An OSError until it is closed becomes an InputError.
+
+    An OSError in a policy arrives here as a PolicyError.
+    """
     try:
-        yield
+        with Path(f"{prefix}{suffix}").open("w", encoding="utf-8", newline="") as file:
+            if head:
+                file.write(f"{head}\n")
+            yield file
     except OSError as error:
         raise InputError(f"cannot write {error.filename or f'the outputs {prefix}_*'}: {error.strerror}") from None
-
-
-def schedule_figures(
-    totals: Totals, times_s: dict[HostState, float], *, n_hosts: int, joules: float, n_switches: tuple[int, int]
-) -> dict[str, str]:
-    """Return the columns of ``_schedule.csv``. As in Batsim, means include rejected jobs."""
-    names = ("waiting_time", "turnaround_time", "slowdown")
-    figures = {
-        "batsim_version": BATSIM_VERSION,
-        "consumed_joules": _fixed6(joules),
-        "makespan": _fixed6(totals.makespan),
-        "nb_computing_machines": str(n_hosts),
-        "nb_grouped_switches": str(n_switches[0]),
-        "nb_machine_switches": str(n_switches[1]),
-        "nb_jobs": str(totals.n_jobs),
-        "nb_jobs_finished": str(totals.n_finished),
-        "nb_jobs_killed": str(totals.n_finished - totals.n_success),
-        "nb_jobs_rejected": str(totals.n_rejected),
-        "nb_jobs_success": str(totals.n_success),
-        "success_rate": _mean(totals.n_success, totals.n_jobs),
-        "scheduling_time": _fixed6(0.0),
-        "simulation_time": _fixed6(0.0),
-    }
-    for i, name in enumerate(names):
-        figures[f"mean_{name}"] = _mean(totals.sums[i], totals.n_jobs)
-        figures[f"max_{name}"] = _fixed6(totals.maxima[i])
-    for state in HostState:
-        figures[f"time_{state.value}"] = _fixed6(times_s[state])
-    return figures
 
 
 def _stretch(wait: float, turnaround: float, runtime: float) -> float:
@@ -320,13 +289,3 @@ def _mean(total: float, n: int) -> str:
 
 def _fixed6(value: float) -> str:
     return f"{value:.6f}" if math.isfinite(value) else "nan"
-
-
-class _Nowhere:
-    """A file that discards all writes."""
-
-    def write(self, text: str, /) -> int:
-        return len(text)
-
-    def flush(self) -> None:
-        pass

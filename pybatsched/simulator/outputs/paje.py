@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from typing import TextIO
+from pybatsched.core.events import COMPLETED_WALLTIME_REACHED
+from pybatsched.simulator.jobs import KILLED_TASK
+from pybatsched.simulator.observers import Observer
+from pybatsched.simulator.outputs.files import written
 
-    from pybatsched.core.intervals import IntervalSet
+if TYPE_CHECKING:
+    from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.machine.hosts import Book
+    from pybatsched.simulator.options import Scenario
 
 #: The kinds of lines, numbered from 1, each with its fields. Batsim also writes the blanks at the ends of lines.
 _KINDS: Final = (
@@ -56,60 +62,60 @@ _N_COLOURS: Final = 64
 _STRIDE: Final = 23  # coprime to 64: consecutive jobs get different hues
 
 
-class ScheduleTrace:
+class ScheduleTrace(Observer):
     """Writes the trace of one run. Each start and end costs O(processors of the job)."""
 
-    def __init__(self, hosts: Sequence[str]) -> None:
-        self._hosts = hosts
-        self._file: TextIO | None = None
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._known: set[str] = set()
         self._jobs_on: dict[int, list[str]] = {}
 
-    def begin(self, file: TextIO) -> None:
-        """Write the header of the trace."""
-        self._file = file
-        file.writelines(_definitions())
-        file.write(_TYPES)
-        file.write('# Containers creation\n2 0.000000 root_ct root "Machines" 0\n')
-        file.writelines(f'2 0.000000 machine_ct m{i} "{name}" root\n' for i, name in enumerate(self._hosts))
-        file.write('2 0.000000 scheduler_ct sc "Scheduler" 0\n2 0.000000 killer_ct k "Killer" sc\n\n')
-        file.write(_STATES)
-        file.writelines(f"6 0.000000 machine_state m{i} w\n" for i in range(len(self._hosts)))
+    @contextmanager
+    def opened(self, scenario: Scenario, book: Book) -> Iterator[None]:
+        """Open the file, and write the header of the trace."""
+        self._book = book
+        names = [host.name for host in scenario.platform.hosts]
+        self._n_hosts = len(names)
+        with written(self._prefix, "_schedule.trace") as self._file:
+            self._file.writelines(_definitions())
+            self._file.write(_TYPES)
+            self._file.write('# Containers creation\n2 0.000000 root_ct root "Machines" 0\n')
+            self._file.writelines(f'2 0.000000 machine_ct m{i} "{name}" root\n' for i, name in enumerate(names))
+            self._file.write('2 0.000000 scheduler_ct sc "Scheduler" 0\n2 0.000000 killer_ct k "Killer" sc\n\n')
+            self._file.write(_STATES)
+            self._file.writelines(f"6 0.000000 machine_state m{i} w\n" for i in range(len(names)))
+            yield
 
-    def started(self, job_id: str, procs: IntervalSet, now: float) -> None:
+    def started(self, job: SimJob, now: float) -> None:
         """Write the start of a job. A shared machine shows the job that started first."""
-        assert self._file is not None
-        for host in procs:
+        for host in job.alloc:
             jobs = self._jobs_on.setdefault(host, [])
-            jobs.append(job_id)
+            jobs.append(job.id)
             if len(jobs) == 1:
-                self._computes(host, job_id, now)
+                self._computes(host, job.id, now)
 
-    def ended(self, job_id: str, procs: IntervalSet, now: float, *, away: Iterable[int], is_killed: bool) -> None:
-        """Write the end of a job. Unavailable machines (`away`) do not become idle."""
-        assert self._file is not None
-        if is_killed:
-            self._file.write(f'8 {now:.6f} kk k "{job_id}"\n')
-            self._file.writelines(f'8 {now:.6f} km m{host} "{job_id}"\n' for host in procs)
-        gone = set(away)
-        for host in procs:
+    def released(self, job: SimJob, now: float) -> None:
+        """Write the end of a job. Like Batsim, mark only kills of parallel tasks. Unavailable machines stay so."""
+        if job.state == COMPLETED_WALLTIME_REACHED or job.return_code == KILLED_TASK:
+            self._file.write(f'8 {now:.6f} kk k "{job.id}"\n')
+            self._file.writelines(f'8 {now:.6f} km m{host} "{job.id}"\n' for host in job.alloc)
+        for host in job.alloc:
             jobs = self._jobs_on[host]
-            was_shown = jobs[0] == job_id
-            jobs.remove(job_id)
+            was_shown = jobs[0] == job.id
+            jobs.remove(job.id)
             if jobs and was_shown:
                 self._computes(host, jobs[0], now)
-            elif not jobs and host not in gone:
+            elif not jobs and not self._book.is_unavailable(host):
                 self._file.write(f"6 {now:.6f} machine_state m{host} w\n")
 
-    def finish(self, now: float) -> None:
+    def run_ended(self, now: float, joules: float, n_switches: tuple[int, int]) -> None:
         """Write the end of the trace."""
-        assert self._file is not None
+        del joules, n_switches
         self._file.write("\n# End of events, containers destruction\n")
-        self._file.writelines(f"3 {now:.6f} m{i} machine_ct\n" for i in range(len(self._hosts)))
+        self._file.writelines(f"3 {now:.6f} m{i} machine_ct\n" for i in range(self._n_hosts))
         self._file.write(f"3 {now:.6f} root root_ct\n")
 
     def _computes(self, host: int, job_id: str, now: float) -> None:
-        assert self._file is not None
         if job_id not in self._known:
             self._file.write(f'5 j{job_id} machine_state "{job_id}" "{_colour(len(self._known))}"\n')
             self._known.add(job_id)

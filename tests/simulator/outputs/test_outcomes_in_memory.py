@@ -13,9 +13,10 @@ from pybatsched.metrics import jobs_csv
 from pybatsched.metrics.outcomes import Outcome
 from pybatsched.platform import model
 from pybatsched.policies.registry import PolicyPlan, find
+from pybatsched.runs.execute import Keeping
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.workload.model import Workload
 
 _TIMES = st.floats(0.000001, 500) | st.integers(1, 50)
@@ -25,10 +26,10 @@ def outcomes(workload: Workload, policy: str, options: dict[str, Any], prefix: P
     """Run a policy on eight processors; return the outcomes in memory."""
     plan = PolicyPlan(find(policy), options)
     scenario = Scenario(model.uniform(8), {"w0": workload}, runs.with_needs(SimulationOptions(), plan))
-    outputs = Outputs(None if prefix is None else str(prefix))
-    outputs.outcomes = []
-    assert runs.run_policy(scenario, plan, outputs).finished
-    return outputs.outcomes
+    kept: list[Outcome] = []
+    files = [] if prefix is None else batsim_files(str(prefix))
+    assert runs.run_policy(scenario, plan, [Keeping(kept), *files]).finished
+    return kept
 
 
 @st.composite

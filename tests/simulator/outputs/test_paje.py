@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -12,8 +11,12 @@ from support.recordings import recording
 from support.simulated import play, rows
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.simulator.jobs import NO_TIME_S
+from pybatsched.platform.model import uniform
+from pybatsched.simulator.jobs import KILLED_TASK, NO_TIME_S, SimJob
+from pybatsched.simulator.machine.hosts import HostBook, HostState
+from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.paje import ScheduleTrace
+from pybatsched.simulator.work.profiles import Work
 
 BEGIN = "# Begin of events\n"
 END = "\n# End of events, containers destruction\n"
@@ -25,31 +28,43 @@ def events(text: str) -> list[str]:
     return [re.sub(r'^(5 .*) "[^"]*"$', r"\1", line) for line in body.splitlines()]
 
 
-def test_a_small_trace() -> None:
+def job(name: str, procs: list[int]) -> SimJob:
+    made = SimJob("w0", name, {"res": len(procs), "subtime": 0}, Work("p", "delay", {}))
+    made.alloc = IntervalSet(procs)
+    return made
+
+
+def test_a_small_trace(tmp_path: Path) -> None:
     """Two jobs, one of which is killed; then two that share a processor, and one whose machine has gone."""
-    file = io.StringIO()
-    trace = ScheduleTrace(["n0", "n1"])
-    trace.begin(file)
-    trace.started("w0!a", IntervalSet([0, 1]), 0.0)
-    trace.ended("w0!a", IntervalSet([0, 1]), 2.5, away=[], is_killed=True)
-    trace.started("w0!b", IntervalSet([0]), 3.0)
-    trace.started("w0!c", IntervalSet([0]), 4.0)
-    trace.ended("w0!b", IntervalSet([0]), 5.0, away=[], is_killed=False)
-    trace.ended("w0!c", IntervalSet([0]), 6.0, away=[0], is_killed=False)
-    trace.finish(7.0)
-    assert events(file.getvalue()) == [
+    scenario = Scenario(uniform(2), {})
+    book = HostBook(2)
+    a, b, c = job("a", [0, 1]), job("b", [0]), job("c", [0])
+    a.return_code = KILLED_TASK
+    trace = ScheduleTrace(str(tmp_path / "out"))
+    with trace.opened(scenario, book):
+        trace.started(a, 0.0)
+        trace.released(a, 2.5)
+        trace.started(b, 3.0)
+        trace.started(c, 4.0)
+        trace.released(b, 5.0)
+        book.change(0, HostState.UNAVAILABLE, 5.5)
+        trace.released(c, 6.0)
+        trace.run_ended(7.0, 0.0, (0, 0))
+    text = (tmp_path / "out_schedule.trace").read_text()
+    names = [host.name for host in scenario.platform.hosts]
+    assert events(text) == [
         "6 0.000000 machine_state m0 w", "6 0.000000 machine_state m1 w", '5 jw0!a machine_state "w0!a"',
         "6 0.000000 machine_state m0 jw0!a", "6 0.000000 machine_state m1 jw0!a", '8 2.500000 kk k "w0!a"',
         '8 2.500000 km m0 "w0!a"', '8 2.500000 km m1 "w0!a"', "6 2.500000 machine_state m0 w",
         "6 2.500000 machine_state m1 w", '5 jw0!b machine_state "w0!b"', "6 3.000000 machine_state m0 jw0!b",
         '5 jw0!c machine_state "w0!c"', "6 5.000000 machine_state m0 jw0!c",
     ]  # fmt: skip
-    head, _, tail = file.getvalue().partition(BEGIN)
+    head, _, tail = text.partition(BEGIN)
     assert tail.endswith(f"{END}3 7.000000 m0 machine_ct\n3 7.000000 m1 machine_ct\n3 7.000000 root root_ct\n")
-    assert '2 0.000000 machine_ct m1 "n1" root\n' in head
+    assert f'2 0.000000 machine_ct m1 "{names[1]}" root\n' in head
     kinds = re.findall(r"^%EventDef Paje(\w+) (\d+)$", head, flags=re.MULTILINE)
     assert [int(number) for _, number in kinds] == list(range(1, 11))
-    colours = re.findall(r'^5 j\S+ machine_state "\S+" "([^"]*)"$', file.getvalue(), flags=re.MULTILINE)
+    colours = re.findall(r'^5 j\S+ machine_state "\S+" "([^"]*)"$', text, flags=re.MULTILINE)
     assert len(set(colours)) == 3
 
 
