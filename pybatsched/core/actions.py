@@ -1,10 +1,10 @@
-"""Carry out decisions that were checked: change the state, and build the reply to Batsim, with its ids."""
+"""Submit jobs to the policy, carry out its decisions, and build the reply to Batsim, with its ids."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -13,13 +13,19 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import HALF_TICK, TICK, instant, on_tick
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
-from pybatsched.core.requeue import Notes, ReplyBuilder, Services
+from pybatsched.core.requeue import Notes, ReplyBuilder, Requeues
+from pybatsched.core.services.service import ServiceList
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
+    from pybatsched.core.field_check import FieldCheck
     from pybatsched.core.jobs import JobTable
-    from pybatsched.core.services.feedback import Feedback, FollowingJob
-    from pybatsched.core.services.host_reservations import HostReservations
+    from pybatsched.core.policy_calls import PolicyCaller
+    from pybatsched.core.requeue import KillCause
+
+
+#: Why a job is rejected that can never start.
+TOO_LARGE: Final = "asks for {} processors; the platform has {}"
 
 
 class Holds:
@@ -85,28 +91,35 @@ class Holds:
 
 
 class Actions:
-    """Applies decisions to the state and builds the reply (`out`)."""
+    """Applies submissions and decisions to the state of one run, and builds the reply (`out`)."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, validator: Validator, *, may_reopen: bool = True) -> None:
+    def __init__(
+        self, jobs: JobTable, cluster: Cluster, validator: Validator, policy: PolicyCaller, field_check: FieldCheck
+    ) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
         self.latest_stamp = -math.inf  # of the decisions that the policy stamped
         self.n_calls_pending = 0
         self.latency_s: float | None = None  # of the shortest message to Batsim's server so far; None before the first
         self.registration_finished = False
-        self.may_reopen = may_reopen  # the registration, if it was finished
+        self.static_jobs_done = False  # Batsim has submitted all jobs of the workloads
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
-        self.gate: HostReservations | None = None  # checks starts, if there are reservations of hosts
-        self.feedback: Feedback | None = None  # jobs to register after the ends of others
-        self._jobs = jobs
-        self._cluster = cluster
+        self.jobs = jobs
+        self.cluster = cluster
+        self.policy = policy
+        self.field_check = field_check
+        self.services = ServiceList()
         self._job = validator.job
         self._notes = Notes()
-        self.services = Services(jobs, cluster, validator, self, self._notes)
+        self.requeues = Requeues(jobs, cluster, validator, self, self._notes)
         self.holds = Holds(cluster, self._notes, self)
         self._do: dict[type[d.Decision], Callable[[Any], None]] = {
             cls: getattr(self, f"do_{d.method_name(cls)}", self.send) for cls in d.DECISIONS
         }
+
+    def all_over(self) -> bool:
+        """Return whether all jobs were submitted and have ended."""
+        return self.static_jobs_done and not self.jobs.alive and not self.requeues.n_kills_pending
 
     def start_reply(self, now: float) -> None:
         """Start an empty reply."""
@@ -153,7 +166,7 @@ class Actions:
     def register_reshaped(self, job: Job, reason: d.Reason) -> None:
         """Register a reshaped job with its new shape in Batsim, just before it starts."""
         if job.is_reshaped:
-            self.services.register_reshaped(job, reason)
+            self.requeues.register_reshaped(job, reason)
 
     def add_job(
         self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
@@ -161,55 +174,80 @@ class Actions:
         """Add a new job to the table. Its submission time may lie in the past."""
         if profile is None:
             workload, mark, _ = job_id.partition("!")
-            profiles = self._cluster.profiles.get(workload if mark else "")
+            profiles = self.cluster.profiles.get(workload if mark else "")
             if profiles is not None:
                 profile = profiles.get(str(fields.get("profile")))
-        job = Job.from_fields(job_id, fields, profile, at, self._jobs.n_submitted)
-        self._jobs.add(job)
+        job = Job.from_fields(job_id, fields, profile, at, self.jobs.n_submitted)
+        self.jobs.add(job)
         return job
+
+    def submit(self, job: Job) -> None:
+        """Give a waiting job to a service or the policy, or reject it if it is larger than the platform."""
+        policy, services = self.policy.policy, self.services
+        if not policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
+            reason: tuple[Any, ...] = ("asks for {} processors; expected at least 1", job.n_procs)
+            if job.n_procs > 0:
+                reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
+            self.carry_out(d.RejectJob(job.id, reason=reason))
+            return
+        if services.takes and services.take(job):
+            return
+        for submitted in services.submitted:
+            submitted(job)
+        try:
+            policy.on_job_submitted(job, self.now)
+        except BaseException as error:  # noqa: BLE001  fail raises
+            self.policy.fail("on_job_submitted", error)
+
+    def release_held(self, gone: IntervalSet) -> None:
+        """Release the jobs that are held on lost processors, and notify the policy."""
+        for job, held_on in self.holds.lose(gone):
+            self.policy.call("on_job_released", job, held_on, self.now)
 
     def stop_job(self, job: Job) -> None:
         """Free the processors of a running job."""
         if job.procs is not None:
-            self._cluster.vacate(job)
-        self._jobs.n_running -= 1
+            self.cluster.vacate(job)
+        self.jobs.n_running -= 1
 
-    def end_job(self, job: Job, state: JobState, final_state: str, at: float) -> None:
+    def end_job(
+        self, job: Job, state: JobState, final_state: str, at: float, *, cause: KillCause | None = None
+    ) -> None:
         """Record the end of a job and forget its details."""
         end_job(job, at, state, final_state)
-        self._jobs.remove_finished(job)
+        self.jobs.remove_finished(job)
         self._notes.forget(job.wire_id)
-        self.services.forget_job(job)
-        if self.feedback is not None:
-            self.feedback.ended(job.id, at)
+        self.requeues.forget_job(job)
+        for ended in self.services.ended:
+            ended(job, cause)
 
     def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
         """Start a job of a reservation, in no partition: the policy does not know it."""
         start_job(job, self.now, procs, reason)
-        self._jobs.n_running += 1
-        self._cluster.inherited[job.id] = job
-        self._cluster.change_machines()
+        self.jobs.n_running += 1
+        self.cluster.inherited[job.id] = job
+        self.cluster.change_machines()
         self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job, unless it must wait for a reservation of hosts."""
-        job = self._jobs.alive.get(decision.job_id) or self._job(decision.job_id)
-        if self.gate is not None:
-            admitted = self.gate.admit(job, decision, self.now)
+        job = self.jobs.alive.get(decision.job_id) or self._job(decision.job_id)
+        for admit in self.services.admit:
+            admitted: d.ExecuteJob | None = admit(job, decision)
             if admitted is None:
                 return
             decision = admitted
         if job.registered_as != (job.n_procs, job.scale):
             self.register_reshaped(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
-        partitions = self._cluster.partitions
+        partitions = self.cluster.partitions
         if len(partitions) == 1:  # the usual case; the processors were checked to be in it
             (job.partition,) = partitions.values()
         else:
-            job.partition = self._cluster.partition_at(decision.procs)
+            job.partition = self.cluster.partition_at(decision.procs)
         start_job(job, max(stamp, self.now), decision.procs, decision.reason)
-        self._jobs.n_running += 1
-        self._cluster.occupy(job)
+        self.jobs.n_running += 1
+        self.cluster.occupy(job)
         self.send(decision, job_id=job.wire_id)
 
     def do_reject_job(self, decision: d.RejectJob) -> None:
@@ -224,9 +262,9 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        jobs = [job for job in jobs if self.services.kill_cause(job.wire_id) is None]
+        jobs = [job for job in jobs if self.requeues.kill_cause(job.wire_id) is None]
         if jobs:
-            self.services.kill(jobs)
+            self.requeues.kill(jobs)
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 
     def do_call_me_later(self, decision: d.CallMeLater) -> None:
@@ -238,9 +276,9 @@ class Actions:
 
     def do_set_resource_state(self, decision: d.SetResourceState) -> None:
         """Switch processors to a pstate."""
-        going = decision.procs & self._cluster.procs
-        if any(decision.state in self._cluster.sleep_pstates(i) for i in going):
-            self._cluster.change_machines(asleep=going)
+        going = decision.procs & self.cluster.procs
+        if any(decision.state in self.cluster.sleep_pstates(i) for i in going):
+            self.cluster.change_machines(asleep=going)
         self.send(decision)
 
     def do_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
@@ -252,7 +290,7 @@ class Actions:
         """Force a job's state."""
         job = self._job(decision.job_id)
         mark_running(job, self.now)
-        self._jobs.n_running += 1
+        self.jobs.n_running += 1
         self.send(decision, job_id=job.wire_id)
 
     def do_to_job_msg(self, decision: d.ToJobMsg) -> None:
@@ -261,15 +299,15 @@ class Actions:
 
     def do_requeue(self, decision: d.Requeue) -> None:
         """Kill and requeue a job."""
-        self.services.requeue(decision)
+        self.requeues.requeue(decision)
 
     def do_replace(self, decision: d.Replace) -> None:
         """Start a job with another size or duration."""
-        self.services.replace(decision)
+        self.requeues.replace(decision)
 
     def do_reshape(self, decision: d.Reshape) -> None:
         """Give a waiting job another shape."""
-        self.services.reshape(decision)
+        self.requeues.reshape(decision)
 
     def do_start_at(self, decision: d.StartAt) -> None:
         """Hold processors for a job that starts later."""
@@ -283,24 +321,13 @@ class Actions:
         """Register a job."""
         # The policy created this job: it waits from now on, and no hook is called for it.
         self.open_registration()
-        self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now), by_policy=True)
+        self.requeues.registered(self.add_job(decision.job_id, decision.job, at=self.now), by_policy=True)
         self.send(decision)
-
-    def register_following(self, following: FollowingJob, at: float) -> Job:
-        """Register a job that follows others, with its profile. Return it; it was submitted at `at`."""
-        workload, name = following.id.partition("!")[0], following.job["profile"]
-        reason = "a think time after the end of {}", following.after[-1]
-        self.carry_out(d.RegisterProfile(workload, name, following.profile, reason=reason))
-        fields = {**following.job, "subtime": at}
-        job = self.add_job(following.id, fields, following.profile, at=at)
-        self.services.registered(job, by_policy=False)
-        self.send(d.RegisterJob(following.id, fields, reason=reason))
-        return job
 
     def do_register_profile(self, decision: d.RegisterProfile) -> None:
         """Register a profile."""
         self.open_registration()
-        self.services.add_profile(decision.workload_name, decision.profile_name, decision.profile)
+        self.requeues.add_profile(decision.workload_name, decision.profile_name, decision.profile)
         self.send(decision)
 
     def do_notify(self, decision: d.Notify) -> None:
@@ -311,6 +338,6 @@ class Actions:
     def open_registration(self) -> None:
         """Reopen the registration if it was finished."""
         if self.registration_finished:
-            if not self.may_reopen:
+            if self.policy.policy.manages_registration:
                 raise Violation("registration open", "the policy has already finished the registration")
             self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

@@ -526,15 +526,18 @@ class JobTable:
                 assert job.started_at is not None, job.history()
         assert self.n_running == sum(job.state is JobState.RUNNING for job in self.alive.values())
 
+    def is_used(self, job_id: str) -> bool:
+        """Return whether a job with this id was submitted or registered."""
+        return job_id in self.by_wire_id or job_id in self.alive or self.finished.has(job_id)
+
     def outcome(self, job_id: str) -> str | None:
         """Return how a finished job or segment ended, as text; None if it is not finished."""
         return self.finished.outcome(job_id)
 
     def knows(self, job_id: str) -> bool:
         """Return whether the id was ever used, by a user or in Batsim."""
-        if job_id in self.by_wire_id or job_id in self.alive or self.finished.has(job_id):
-            return True
-        return self.registered.has(job_id)  # registered for a kill that came too late, and never used
+        # A job may have been registered for a kill that came too late, and never used.
+        return self.is_used(job_id) or self.registered.has(job_id)
 
 
 def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:

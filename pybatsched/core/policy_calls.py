@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from pybatsched.core.instants import TICK
 from pybatsched.core.jobs import Job
@@ -17,53 +17,49 @@ class PolicyCaller:
     """Calls the methods of a policy and converts its exceptions to `PolicyError`."""
 
     def __init__(self, policy: Policy, name: str) -> None:
-        self._policy = policy
-        self._name = name
+        self.policy = policy
+        self.name = name
 
-    def call(self, hook: str, *args: Any) -> None:
-        """Call one of its hooks."""
+    def call(self, hook: str, *args: Any, of: object = None) -> Any:
+        """Call one of its methods, or a method of a part such as its predictor. Return what that returns."""
         try:
-            getattr(self._policy, hook)(*args)
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised(hook, error) from error
+            return getattr(of or self.policy, hook)(*args)
+        except BaseException as error:  # noqa: BLE001  fail raises
+            self.fail(hook, error)
 
-    def raised(self, hook: str, error: BaseException) -> PolicyError:
-        """Return the error to raise for an exception of the policy's code."""
+    def fail(self, hook: str, error: BaseException) -> NoReturn:
+        """Raise PolicyError for an exception of the policy's code. Other exceptions pass through."""
+        if isinstance(error, NOT_THE_PLUGINS):
+            raise error
         rule, text = "well-formed" if isinstance(error, NotIntegerError) else "no exception", describe_error(error)
         if isinstance(error, AttributeError) and isinstance(error.obj, Job):
             fields = error.obj.fields
             is_field = error.name in fields
             text += f"; write job.fields[{error.name!r}]" if is_field else f"; the job's fields are {', '.join(fields)}"
-        return PolicyError(f"{hook} raised {text}", policy=self._name, rule=rule)
+        raise PolicyError(f"{hook} raised {text}", policy=self.name, rule=rule) from error
 
     def lines(self, hook: str) -> tuple[str, ...]:
         """Return the lines of text that a method of the policy returns."""
         try:
-            found = getattr(self._policy, hook)()
+            found = getattr(self.policy, hook)()
             if not isinstance(found, str | bytes) and isinstance(found, Iterable):
                 return tuple(map(str, found))
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised(hook, error) from error
+        except BaseException as error:  # noqa: BLE001  fail raises
+            self.fail(hook, error)
         raise self.returned(hook, found, "an iterable of texts such as a list, one text for each line")
 
     def returned(self, hook: str, found: object, expected: str) -> PolicyError:
         """Return the error to raise for a method that returns a value of the wrong type."""
         text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
-        return PolicyError(text, policy=self._name, rule="well-formed")
+        return PolicyError(text, policy=self.name, rule="well-formed")
 
     def figures(self) -> dict[str, float]:
         """Return the policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
         try:
-            given: object = self._policy.figures()
+            given: object = self.policy.figures()
             found = dict(given) if isinstance(given, Mapping) else None
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised("figures", error) from error
+        except BaseException as error:  # noqa: BLE001  fail raises
+            self.fail("figures", error)
         if found is None:
             raise self.returned("figures", given, "a mapping of names to numbers, such as a dict")
         found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
@@ -73,7 +69,7 @@ class PolicyCaller:
                 raise PolicyError(
                     f"figures returned {str(name)!r:.60}: {value!r:.60}; expected finite numbers, with names of "
                     "letters, digits and underscores",
-                    policy=self._name,
+                    policy=self.name,
                     rule="figures are numbers",
                 )
         return found

@@ -1,4 +1,4 @@
-"""Kill-and-requeue, replace and reshape: services of the engine, so that policies never handle Batsim's job ids.
+"""Kill-and-requeue, replace and reshape, so that policies never handle Batsim's job ids.
 
 A kill needs one exchange: KILL_JOB is sent, JOB_KILLED arrives at the same simulated time, and only then is it known
 whether the job was stopped or had already ended. Until then nothing is planned in its partition. A requeued job gets a
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
 
 
-#: Why the engine kills a job: its machine failed, or a reservation of hosts begins.
-KillCause: TypeAlias = Literal["failure", "reservation"]
+#: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it.
+KillCause: TypeAlias = Literal["failure", "reservation", "decision"]
 #: Run times that differ by less are the same.
 _SAME_S: Final = 1e-3
 
@@ -108,7 +108,7 @@ class PendingKill:
     cause: KillCause | None = None  # None if the policy kills it
 
 
-class Services:
+class Requeues:
     """Manages the pending kills, the derived jobs and the dynamic profiles of one run."""
 
     def __init__(
@@ -117,6 +117,7 @@ class Services:
         self._jobs = jobs
         self._cluster = cluster
         self._validator = validator
+        self.dynamic_jobs = validator.dynamic_jobs
         self._reply = reply
         self._kills: dict[str, PendingKill] = {}
         self._origins: dict[str, derive.Derivation] = {}  # of unfinished derived jobs, by their ids in Batsim
@@ -503,7 +504,7 @@ class Services:
 
     def forget_job(self, job: Job) -> None:
         """Forget a job that ended."""
-        if self._validator.dynamic_jobs:  # else no job is derived from another
+        if self.dynamic_jobs:  # else no job is derived from another
             self._origins.pop(job.wire_id, None)
             self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
 

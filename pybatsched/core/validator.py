@@ -19,7 +19,7 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.errors import setting
+from pybatsched.errors import PolicyError, setting
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -35,6 +35,10 @@ class Violation(Exception):  # noqa: N818  the engine converts it to a PolicyErr
         self.text = text
         self.job_id = job.id if job is not None else job_id
         self.history = job.history() if job is not None else history
+
+    def as_policy_error(self, policy: str) -> PolicyError:
+        """Return the error of the policy that made the decision."""
+        return PolicyError(self.text, policy=policy, rule=self.rule, job_id=self.job_id, history=self.history)
 
 
 class Validator:

@@ -26,6 +26,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.replacement import replace_policy
 from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, as_log
@@ -175,7 +176,7 @@ class _Live:
         """
         assert self._begins is not None
         assert self.reply is not None
-        now, decisions = self.engine.replace_policy(self._begins, plan.make, plan.source.name)
+        now, decisions = replace_policy(self.engine, self._begins, plan.make, plan.source.name)
         if self.request is not None or self.is_over:
             self._connect()
             next(self._exchanges)

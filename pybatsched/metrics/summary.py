@@ -82,8 +82,7 @@ def from_engine(engine: Engine) -> dict[str, Any]:
         "broken_promises": engine.broken_promises,
         "policy_figures": engine.figures,
         "predictions_by_user": engine.predictions_by_user,
-        "reservations": tuple(engine.reservations),
-        "unavailable": tuple(engine.unavailable),
+        **{name: tuple(table) for name, table in engine.tables.items()},
     }
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import events as e
-from pybatsched.core.engine import TOO_LARGE, Engine, Reply
+from pybatsched.core.actions import TOO_LARGE
+from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature

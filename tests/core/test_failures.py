@@ -13,6 +13,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.options import Options
 from pybatsched.core.policy import Policy
+from pybatsched.core.replacement import replace_policy
 from pybatsched.errors import InputError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
@@ -236,7 +237,7 @@ def test_a_replaced_policy_continues_the_counts() -> None:
     engine = Engine(plan.make, "easy", checked=True)
     engine.step(0.0, [begins])
     engine.step(1.0, [e.Notify(e.MACHINES_UNAVAILABLE, procs=engine.cluster.procs.first(1), timestamp=1.0)])
-    engine.replace_policy(begins, plan_for("fcfs", on_failure="requeue_last").make, "fcfs")
+    replace_policy(engine, begins, plan_for("fcfs", on_failure="requeue_last").make, "fcfs")
     assert engine.figures["n_failures"] == 1
 
 
@@ -277,7 +278,7 @@ def outages(*machine_events: tuple[float, str, str]) -> list[dict[str, Any]]:
     """Return what the engine has recorded at the end of a run of 40 s on four processors."""
     session = Session(plan_for("fcfs"), checked=True)
     FakeBatsim(Workload().job("a", n=1, s=40, walltime=50), 4, machine_events=machine_events).run(session.handle)
-    return session.engine.unavailable
+    return session.engine.tables["unavailable"]
 
 
 def test_an_outage_is_split_if_processors_return_at_different_times() -> None:

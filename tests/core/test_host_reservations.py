@@ -14,6 +14,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
+from pybatsched.core.replacement import replace_policy
 from pybatsched.core.reservation_specs import read_reservations
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.session.session import Session
@@ -339,10 +340,10 @@ def test_another_policy_with_wrong_reservations_changes_nothing() -> None:
     begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
     engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
     engine.step(0.0, [begins])
-    before = engine.policy, engine.cluster.partitions, engine.reservations
+    before = engine.policy, engine.cluster.partitions, engine.tables["reservations"]
     with pytest.raises(InputError, match="do not exist"):
-        engine.replace_policy(begins, plan_for("fcfs", host_reservations=[reserved(0, 10, "9")]).make, "fcfs")
-    assert (engine.policy, engine.cluster.partitions, engine.reservations) == before
+        replace_policy(engine, begins, plan_for("fcfs", host_reservations=[reserved(0, 10, "9")]).make, "fcfs")
+    assert (engine.policy, engine.cluster.partitions, engine.tables["reservations"]) == before
     assert str(engine.cluster.reserved) == "0-1"
 
 
@@ -350,7 +351,7 @@ def test_a_policy_without_reservations_forgets_those_of_the_last_one() -> None:
     begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
     engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
     engine.step(0.0, [begins])
-    engine.replace_policy(begins, plan_for("fcfs", expected_repair_s=5).make, "fcfs")
+    replace_policy(engine, begins, plan_for("fcfs", expected_repair_s=5).make, "fcfs")
     engine.step(1.0, [e.Notify(e.MACHINES_UNAVAILABLE, procs=IntervalSet([0]), timestamp=1.0)])
     (partition,) = engine.cluster.partitions.values()
     assert partition.returning == [(6.0, IntervalSet([0]))]

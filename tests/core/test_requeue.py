@@ -255,7 +255,7 @@ def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: St
     reply = stage.step(stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0))
     assert on_wire(reply) == [("note", "w0!a.1", "unused_spare_of=w0!a"), ("reject", "w0!a.1")]
     assert stage.engine.jobs.n_over[JobState.REJECTED] == 0
-    assert stage.engine._actions._notes.of("w0!a.1") == "", "nothing is kept of it"
+    assert stage.engine.actions._notes.of("w0!a.1") == "", "nothing is kept of it"
 
 
 @pytest.mark.parametrize("is_used", [False, True])

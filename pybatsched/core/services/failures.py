@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from pybatsched.core.checkpoints import checkpoints_of
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.services.service import Service
 from pybatsched.errors import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.actions import Actions
     from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.requeue import KillCause, Services
+    from pybatsched.core.requeue import KillCause
 
 #: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
 #: submitted again, or not requeued.
@@ -50,43 +51,45 @@ class Outage(NamedTuple):
     procs: IntervalSet
 
 
-class Outages:
+class Outages(Service):
     """The outages of one run."""
 
     def __init__(self) -> None:
         self._ended: list[Outage] = []
         self._down: list[Outage] = []
 
-    def begin(self, procs: IntervalSet, now: float) -> None:
-        """Record that processors went down. O(1)."""
+    def machines_gone(self, procs: IntervalSet, at: float) -> None:
+        """Record that processors went down, except those that are down already. O(present outages)."""
+        for outage in self._down:
+            procs = procs - outage.procs
         if procs:
-            self._down.append(Outage(now, None, procs))
+            self._down.append(Outage(at, None, procs))
 
-    def end(self, procs: IntervalSet, now: float) -> None:
+    def machines_back(self, procs: IntervalSet, at: float) -> None:
         """Record that processors returned; an outage is split if others stay down. O(present outages)."""
         down, self._down = self._down, []
         for outage in down:
             back, rest = outage.procs & procs, outage.procs - procs
             if back:
-                self._ended.append(Outage(outage.start_at, now, back))
+                self._ended.append(Outage(outage.start_at, at, back))
             if rest:
                 self._down.append(Outage(outage.start_at, None, rest))
 
-    def all(self) -> list[Outage]:
-        """Return all outages in the order of their starts. O(n log n)."""
-        return sorted((*self._ended, *self._down), key=_start)
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return start, end and processors of all outages in order; the end is None while down. O(n log n)."""
+        outages = sorted((*self._ended, *self._down), key=lambda outage: outage.start_at)
+        return {"unavailable": [{"start": o.start_at, "end": o.end_at, "procs": str(o.procs)} for o in outages]}
 
 
-class Failures:
+class Failures(Service):
     """The failures of one run: which jobs they stopped, and how many."""
 
-    def __init__(
-        self, rule: FailureRule | None, cluster: Cluster, services: Services, repair_s: float | None = None
-    ) -> None:
+    def __init__(self, rule: FailureRule | None, actions: Actions, repair_s: float | None = None) -> None:
         self.rule = rule
         self._repair_s = repair_s
-        self._cluster = cluster
-        self._services = services
+        self._actions = actions
+        self._cluster = actions.cluster
+        self._requeues = actions.requeues
         self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
         self._n_failures = 0
         self._n_failure_kills = 0
@@ -95,20 +98,21 @@ class Failures:
         self._n_not_requeued = 0
         self._lost_s = self._checkpoint_s = self._extra_s = self._useful_s = 0.0  # processor-seconds
 
-    def fail(self, procs: IntervalSet) -> None:
-        """Kill the jobs that run on processors which failed, by one decision. O(running * k)."""
+    def check(self, job: Job) -> None:
+        """Raise InputError for a new job with invalid checkpoints."""
+        checkpoints_of(job.id, job.fields)
+
+    def machines_gone(self, procs: IntervalSet, at: float) -> None:  # noqa: ARG002
+        """Kill the jobs that run on failed processors by one decision, and expect the repair. O(running * k)."""
         if self.rule is not None:
             self._n_failures += 1
             reason = ("processors {} failed", procs)
             self._kill("failure", procs, self.running(), reason, is_lost=self.rule == "kill")
-
-    def expect_repair(self, procs: IntervalSet, now: float) -> None:
-        """Record when failed processors are expected to return, if that is known. O(repairs)."""
         if self._repair_s is not None:
-            self._cluster.repairs.append((instant(now, self._repair_s), procs))
+            self._cluster.repairs.append((instant(self._actions.now, self._repair_s), procs))
             self._cluster.show_returning()
 
-    def repaired(self, procs: IntervalSet) -> None:
+    def machines_back(self, procs: IntervalSet, at: float) -> None:  # noqa: ARG002
         """Record that processors have returned. O(repairs)."""
         if self._cluster.repairs:
             left = [(at, own - procs) for at, own in self._cluster.repairs]
@@ -125,15 +129,15 @@ class Failures:
         self, cause: KillCause, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool
     ) -> None:
         hit = [job for job in jobs if job.procs is not None and not job.procs.isdisjoint(procs)]
-        hit = [job for job in hit if not self._services.kill_pending(job.wire_id)]
+        hit = [job for job in hit if not self._requeues.kill_pending(job.wire_id)]
         if not hit:
             return
         hit.sort(key=_seq)
-        own = [job for job in hit if self._services.is_by_policy(job.id)]  # of the policy, which may register others
+        own = [job for job in hit if self._requeues.is_by_policy(job.id)]  # of the policy, which may register others
         lost = [job for job in hit if is_lost or job in own or not self._cluster.can_restart(job)]
         if not is_lost:
             self._n_not_requeued += sum(job not in own for job in lost)
-        self._services.kill_for(cause, hit, lost, reason)
+        self._requeues.kill_for(cause, hit, lost, reason)
 
     def running(self) -> Iterator[Job]:
         """Return all running jobs, those in no partition included."""
@@ -154,13 +158,10 @@ class Failures:
         else:
             self._end(job, is_useful=False)
 
-    def check(self, job: Job) -> None:
-        """Raise InputError for a new job with invalid checkpoints."""
-        checkpoints_of(job.id, job.fields)
-
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, cause: KillCause | None) -> None:
         """Count the processor-seconds of a job that ended by itself, or at its walltime."""
-        self._end(job, is_useful=True)
+        if cause is None:
+            self._end(job, is_useful=True)
 
     def _end(self, job: Job, *, is_useful: bool) -> None:
         """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
@@ -171,7 +172,7 @@ class Failures:
         if not is_useful:
             self._lost_s += n * total_s
             return
-        if self._services.is_by_policy(job.id):
+        if self._requeues.is_by_policy(job.id):
             self._extra_s += n * total_s
             return
         is_as_submitted = job.scale == 1.0 and job.n_procs == job.n_procs_requested
@@ -190,31 +191,30 @@ class Failures:
         self._extra_s += n * extra_s
         self._useful_s += n * max(total_s - lost_s - overhead_s - extra_s, 0.0)
 
-    def to_requeue(self, now: float) -> list[Job]:
-        """Return the killed jobs in the order in which the policy puts them into its queue, and forget them."""
+    def before_decide(self) -> None:
+        """Give the killed jobs to the policy in the order in which it puts them into its queue."""
+        if not self._stopped:
+            return
+        actions = self._actions
         jobs, self._stopped = self._stopped, []
         jobs.sort(key=_seq, reverse=self.rule in FIRST)
         if self.rule == "resubmit":
             for job in jobs:
-                job.submitted_at = now
-        return jobs
+                job.submitted_at = actions.now
+        for job in jobs:
+            if not actions.services.take(job):
+                actions.policy.call("on_failure", job, actions.now)
 
-    @property
-    def n_killed(self) -> int:
-        """How many jobs were killed by failures and for reservations."""
-        return self._n_failure_kills + self.n_reservation_kills
+    def excuses_promises(self) -> bool:
+        """Return whether jobs were killed by failures or for reservations."""
+        return self._n_failure_kills + self.n_reservation_kills > 0
 
-    @property
-    def has_stopped(self) -> bool:
-        """Whether killed jobs are in no queue."""
-        return bool(self._stopped)
-
-    def follow(self, other: Failures) -> None:
+    def follow(self, earlier: Failures) -> None:
         """Continue the counts of the policy that this one's policy replaces."""
-        self._n_failures, self._n_failure_kills = other._n_failures, other._n_failure_kills
-        self.n_reservation_kills = other.n_reservation_kills
-        self._n_not_requeued, self._lost_s = other._n_not_requeued, other._lost_s
-        self._checkpoint_s, self._extra_s, self._useful_s = other._checkpoint_s, other._extra_s, other._useful_s
+        self._n_failures, self._n_failure_kills = earlier._n_failures, earlier._n_failure_kills
+        self.n_reservation_kills = earlier.n_reservation_kills
+        self._n_not_requeued, self._lost_s = earlier._n_not_requeued, earlier._lost_s
+        self._checkpoint_s, self._extra_s, self._useful_s = earlier._checkpoint_s, earlier._extra_s, earlier._useful_s
 
     def figures(self) -> dict[str, float]:
         """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work."""
@@ -235,10 +235,6 @@ class Failures:
             return ()
         n = f"{self._n_not_requeued:,} killed jobs were not requeued"
         return (f"{n}: Batsim deleted their profiles; start it with {setting('profile_reuse')}",)
-
-
-def _start(outage: Outage) -> float:
-    return outage.start_at
 
 
 def _seq(job: Job) -> int:

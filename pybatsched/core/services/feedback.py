@@ -1,5 +1,7 @@
 """Jobs that users submit a think time after the end of other jobs: held back by the engine, and registered when due.
 
+Also the end of the registration, which the engine sends for most policies.
+
 Batsim submits jobs at fixed times only. So the jobs of a workload that follow others are not in Batsim's workload. They
 come in the member `FEEDBACK_JOBS` of SIMULATION_BEGINS. When the jobs that a job follows have ended, the engine
 requests a call for a think time later, and then registers the job as a dynamic job of the same workload. A job that is
@@ -11,12 +13,20 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.instants import HALF_TICK, on_tick
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.core.services.service import Service
+from pybatsched.errors import InputError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from pybatsched.core.actions import Actions
+    from pybatsched.core.jobs import Job
+    from pybatsched.core.policy import Policy
+    from pybatsched.core.requeue import KillCause
 
 #: The member of SIMULATION_BEGINS with the jobs that follow others.
 FEEDBACK_JOBS: Final = "feedback_jobs"
@@ -32,15 +42,16 @@ class FollowingJob(msgspec.Struct, frozen=True):
     profile: dict[str, Any]
 
 
-class Feedback:
+class Feedback(Service):
     """The jobs of one run that have not been submitted yet."""
 
-    def __init__(self, given: object) -> None:
+    def __init__(self, given: object, actions: Actions) -> None:
         try:
             jobs = msgspec.convert(given, list[FollowingJob])
         except msgspec.ValidationError as error:
             raise RemoteProtocolError(f"expected jobs that follow others: {error}", field=FEEDBACK_JOBS) from None
         _check(jobs)
+        self._actions = actions
         self._jobs = dict(enumerate(jobs))  # those that have not been submitted, by their index in the message
         self._n_awaited = [len(set(job.after)) for job in jobs]
         self._followers: dict[str, list[int]] = {}  # by id of a job, the indices of those that follow it
@@ -50,14 +61,65 @@ class Feedback:
         self._due: list[tuple[float, int]] = []  # a heap of times and indices
         self._called_at: set[float] = set()
 
-    @property
-    def n_left(self) -> int:
-        """The number of jobs that have not been submitted."""
-        return len(self._jobs)
+    def check_policy(self, policy: Policy, name: str) -> None:
+        """Raise InputError if jobs are left, and the policy manages the registration."""
+        if policy.manages_registration and self._jobs:
+            raise InputError(
+                f"feedback: policy {name} manages the registration of jobs (manages_registration); expected a policy "
+                "that leaves it to the engine, which registers the jobs that follow others"
+            )
 
-    def check_not_stuck(self) -> None:
-        """Raise RemoteProtocolError if no job is due. Called when no other job is left that could end."""
-        if self._jobs and not self._due:
+    def is_waiting(self) -> bool:
+        """Return whether jobs have not been submitted."""
+        return bool(self._jobs)
+
+    def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
+        """Record the end of a job. O(log n) for each job that follows it."""
+        assert job.ended_at is not None
+        for index in self._followers.pop(job.id, ()):
+            self._n_awaited[index] -= 1
+            if not self._n_awaited[index]:
+                heapq.heappush(self._due, (on_tick(job.ended_at + self._jobs[index].think_time), index))
+
+    def holds_back(self, notice: e.Notify) -> bool:
+        """Return whether jobs are still to come after Batsim's notice that there are none."""
+        return notice.kind == e.NO_MORE_STATIC_JOBS and bool(self._jobs)
+
+    def after_events(self) -> None:
+        """Submit the jobs whose think time is over."""
+        if not self._jobs:
+            return
+        actions = self._actions
+        while self._due and self._due[0][0] <= actions.now + HALF_TICK:
+            at, index = heapq.heappop(self._due)
+            self._submit(self._jobs.pop(index), at)
+        if not self._jobs and actions.static_jobs_done:
+            actions.policy.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=actions.now), actions.now)
+
+    def _submit(self, following: FollowingJob, at: float) -> None:
+        """Register a job with its profile, and submit it as of a time."""
+        actions = self._actions
+        if actions.jobs.is_used(following.id):
+            text = f"job {following.id} was submitted before; expected a new id"
+            raise RemoteProtocolError(text, field=FEEDBACK_JOBS)
+        problem = actions.field_check.error_text(following.id, following.job)
+        if problem is not None:
+            raise InputError(problem)
+        workload, name = following.id.partition("!")[0], following.job["profile"]
+        reason = "a think time after the end of {}", following.after[-1]
+        actions.carry_out(d.RegisterProfile(workload, name, following.profile, reason=reason))
+        fields = {**following.job, "subtime": at}
+        job = actions.add_job(following.id, fields, following.profile, at=at)
+        actions.requeues.registered(job, by_policy=False)
+        actions.send(d.RegisterJob(following.id, fields, reason=reason))
+        for check in actions.services.check:
+            check(job)
+        actions.submit(job)
+
+    def request_call(self) -> None:
+        """Request a call for the next submission. Raises RemoteProtocolError if it never comes."""
+        actions = self._actions
+        if actions.all_over() and not self._due:
             index, job = next(iter(self._jobs.items()))
             awaited = next(job_id for job_id in job.after if index in self._followers.get(job_id, ()))
             raise RemoteProtocolError(
@@ -65,29 +127,30 @@ class Feedback:
                 "job waits or runs; expected ids of jobs of this run, without a cycle",
                 field=f"{FEEDBACK_JOBS}[{index}].after",
             )
+        self._called_at = {at for at in self._called_at if at > actions.now}
+        if self._due and self._due[0][0] not in self._called_at:
+            at, index = self._due[0]
+            self._called_at.add(at)
+            actions.carry_out(d.CallMeLater(at, reason=("{} is submitted then", self._jobs[index].id)))
 
-    def ended(self, job_id: str, at: float) -> None:
-        """Record the end of a job. O(log n) for each job that follows it."""
-        for index in self._followers.pop(job_id, ()):
-            self._n_awaited[index] -= 1
-            if not self._n_awaited[index]:
-                heapq.heappush(self._due, (on_tick(at + self._jobs[index].think_time), index))
 
-    def next_due(self, now: float) -> tuple[float, FollowingJob] | None:
-        """Remove and return the next job to submit now, and the time of its submission; None if there is none."""
-        if not self._due or self._due[0][0] > now + HALF_TICK:
-            return None
-        at, index = heapq.heappop(self._due)
-        return at, self._jobs.pop(index)
+class Registration(Service):
+    """Finishes the registration of jobs, unless the policy does it: Batsim waits for it."""
 
-    def next_call(self, now: float) -> tuple[float, str] | None:
-        """Return the next time of a submission and the id of the job, if no call was requested for it; else None."""
-        self._called_at = {at for at in self._called_at if at > now}
-        if not self._due or self._due[0][0] in self._called_at:
-            return None
-        at, index = self._due[0]
-        self._called_at.add(at)
-        return at, self._jobs[index].id
+    def __init__(self, actions: Actions, feedback: Feedback | None, *, never: bool, by_policy: bool) -> None:
+        self._actions = actions
+        self._feedback = feedback
+        self._never = never  # no job is registered
+        self._by_policy = by_policy
+
+    def after_decide(self) -> None:
+        """Request a call for the next job that follows others, or finish the registration."""
+        actions, feedback = self._actions, self._feedback
+        if feedback is not None and feedback.is_waiting():
+            feedback.request_call()
+        elif not (actions.registration_finished or self._by_policy) and (self._never or actions.all_over()):
+            why = "this policy registers no jobs" if self._never else "all jobs are in and over"
+            actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
 
 
 def _check(jobs: list[FollowingJob]) -> None:
@@ -111,7 +174,7 @@ def _check(jobs: list[FollowingJob]) -> None:
         ids.add(job.id)
 
 
-def feedback_of(extra: Mapping[str, Any]) -> Feedback | None:
+def feedback_of(extra: Mapping[str, Any], actions: Actions) -> Feedback | None:
     """Return the jobs that follow others, from the unknown members of SIMULATION_BEGINS; None if there are none."""
     given = extra.get(FEEDBACK_JOBS)
-    return Feedback(given) if given else None
+    return Feedback(given, actions) if given else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -20,22 +20,14 @@ from pybatsched.core.cluster import Window
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
+    from pybatsched.core.actions import Actions
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.reservation_specs import ReservationSpec
     from pybatsched.core.services.failures import Failures
-
-
-class JobStarter(Protocol):
-    """The interface of `pybatsched.core.actions.Actions` that reservations use."""
-
-    def carry_out(self, decision: d.Decision) -> None:
-        """Apply a decision to the state and add it to the reply."""
-
-    def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
-        """Start a job in no partition."""
 
 
 #: The job field with the name of the reservation that a job runs in.
@@ -123,25 +115,18 @@ def _procs(
     return procs
 
 
-class HostReservations:
+class HostReservations(Service):
     """The reservations of one run. An instant with a change costs O(windows + running)."""
 
     def __init__(
-        self,
-        specs: Sequence[ReservationSpec],
-        cluster: Cluster,
-        actions: JobStarter,
-        failures: Failures,
-        *,
-        takes_any_procs: bool,
+        self, specs: Sequence[ReservationSpec], actions: Actions, failures: Failures, *, takes_any_procs: bool
     ) -> None:
-        self._cluster = cluster
+        self._cluster = cluster = actions.cluster
         self._actions = actions
         self._failures = failures
         self.takes_any_procs = takes_any_procs
         self._all = windows_of(specs, cluster.procs, numbers_of(cluster))
-        #: All windows of the run.
-        self.windows = tuple(one.window for one in self._all)
+        self._windows = tuple(one.window for one in self._all)  # of the run; others are removed when they end
         self._deferred: list[tuple[Job, d.ExecuteJob]] = []
         self._n_deferred = 0
         # Processors that the policy believes free though a moved job has them, and those it believes used.
@@ -149,7 +134,24 @@ class HostReservations:
         self._called_at = -math.inf
         self._names = {one.spec.name for one in self._all}
 
-    def advance(self, now: float) -> IntervalSet:
+    def follow(self, earlier: HostReservations) -> None:
+        """Begin without the windows of an earlier policy."""
+        earlier.leave()
+
+    def leave(self) -> None:
+        """Return the processors of present windows."""
+        self._cluster.reserved = EMPTY
+        self._cluster.window_ends = []
+
+    def after_events(self) -> None:
+        """Announce, begin and end the reservations that are due, and notify the policy."""
+        actions, now = self._actions, self._actions.now
+        changed = self._advance(now)
+        if changed:
+            actions.release_held(changed & self._cluster.reserved)
+            actions.policy.call("on_machines_changed", changed, now)
+
+    def _advance(self, now: float) -> IntervalSet:
         """Announce, begin and end the reservations that are due. Return the processors concerned."""
         changed = EMPTY
         soon = now + HALF_TICK
@@ -172,10 +174,10 @@ class HostReservations:
         if changed:
             self._cluster.reserved = active
             self._cluster.change_machines()
-            self.show(now)
+            self._show(now)
         return changed
 
-    def show(self, now: float) -> None:
+    def _show(self, now: float) -> None:
         """Show the known reservations to the partitions: those to come that jobs wait for, and ends of present ones."""
         soon = now + HALF_TICK
         known = [one for one in self._all if one.announced_at <= soon]
@@ -196,24 +198,32 @@ class HostReservations:
         reason = ("reservation {} begins", one.spec.name)
         self._failures.clear(one.window.procs, reason, is_lost=one.spec.conflict == "kill")
 
-    def next_change(self, now: float) -> float:
+    def _next_change(self, now: float) -> float:
         """Return the next time at which a reservation is announced, begins or ends; infinity for none. O(windows)."""
         soon = now + HALF_TICK
         times = (at for one in self._all for at in (one.announced_at, one.window.start_at, one.window.end_at))
         return min((at for at in times if at > soon), default=math.inf)
 
-    def request_call(self, now: float) -> None:
-        """Request a call for the next change, unless one is pending."""
-        at = self.next_change(now)
+    def is_waiting(self) -> bool:
+        """Return whether a reservation is to come or to end, or a start is delayed."""
+        return bool(self._deferred) or self._next_change(self._actions.now) < math.inf
+
+    def after_decide(self) -> None:
+        """Request a call for the next change while there are jobs, unless one is pending."""
+        if not self._actions.jobs.alive:
+            return
+        now = self._actions.now
+        at = self._next_change(now)
         if at < math.inf and (at < self._called_at or self._called_at <= now + HALF_TICK):
             self._called_at = at
             self._actions.carry_out(d.CallMeLater(at, reason="a reservation changes then"))
 
-    def submit(self, job: Job, now: float) -> bool:
+    def takes(self, job: Job) -> bool:
         """Queue a job that runs in a reservation, or reject it. Return whether it does."""
         field = job.fields.get(FIELD)
         if field is None:
             return False
+        now = self._actions.now
         name = str(field)
         soon = now + HALF_TICK
         own = [one for one in self._all if one.spec.name == name and one.window.end_at > soon]
@@ -262,8 +272,9 @@ class HostReservations:
             self._put_off(one, job, now, ("reservation {} ended before it could start", one.spec.name))
         one.waiting.clear()
 
-    def start_jobs(self, now: float) -> None:
+    def before_decide(self) -> None:
         """Start the jobs of present reservations that fit, in order, and the jobs whose start was delayed."""
+        now = self._actions.now
         self._taken = self._left = EMPTY
         for one in self._all:
             if one.window.start_at <= now + HALF_TICK and one.waiting:
@@ -288,8 +299,9 @@ class HostReservations:
             free = free - procs
             self._actions.start_beside(job, procs, ("reservation {}", one.spec.name))
 
-    def admit(self, job: Job, decision: d.ExecuteJob, now: float) -> d.ExecuteJob | None:
+    def admit(self, job: Job, decision: d.ExecuteJob) -> d.ExecuteJob | None:
         """Return the decision, with other processors if it would break a reservation; None if it is delayed. O(k)."""
+        now = self._actions.now
         partition = self._cluster.partition_at(decision.procs)
         if partition is None or not partition.upcoming:
             return decision
@@ -307,7 +319,7 @@ class HostReservations:
         self._n_deferred += 1
         return None
 
-    def after_moves(self, decision: d.Decision) -> d.Decision:
+    def adjust(self, decision: d.Decision) -> d.Decision:
         """Return a decision with processors that earlier jobs of the reply left, for those they were given."""
         if not self._taken or not isinstance(decision, d.ExecuteJob | d.Replace | d.StartAt):
             return decision
@@ -358,3 +370,12 @@ class HostReservations:
     def figures(self) -> dict[str, float]:
         """Return how many starts were delayed, and how many jobs were killed."""
         return {"n_delayed_starts": self._n_deferred, "n_reservation_kills": self._failures.n_reservation_kills}
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return name, start, end and processors of all windows."""
+        windows = self._windows
+        return {
+            "reservations": [
+                {"name": w.name, "start": w.start_at, "end": w.end_at, "procs": str(w.procs)} for w in windows
+            ]
+        }

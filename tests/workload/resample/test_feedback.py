@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -233,7 +234,7 @@ def test_a_batsim_without_dynamic_jobs_is_refused() -> None:
     with pytest.raises(InputError, match="feedback: expected a Batsim that is started with dynamic_jobs"):
         testing.FakeBatsim(kept, 1).run(Session(testing.plan_for("easy"), feedback_jobs=held).handle)
     with pytest.raises(RemoteProtocolError, match="feedback_jobs: expected jobs that follow others: Expected `object`"):
-        Feedback([7])
+        Feedback([7], Mock())
 
 
 def test_a_run_that_is_stopped_counts_the_jobs_to_come() -> None:
@@ -350,7 +351,7 @@ def following(job_id: str = "w0!2", **changes: Any) -> dict[str, Any]:
 )
 def test_wrong_members_are_errors(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
-        Feedback([following(), following("w0!3", **changes)])
+        Feedback([following(), following("w0!3", **changes)], Mock())
     assert str(caught.value) == f"feedback_jobs{text}"
 
 
@@ -384,13 +385,21 @@ def error_with(held: list[dict[str, Any]]) -> str:
 
 
 def test_a_submitted_job_is_not_kept() -> None:
-    feedback = Feedback([following(), following("w0!3", after=["w0!2"])])
-    feedback.ended("w0!1", 10.0)
-    assert feedback.next_due(14.0) is None
-    due = feedback.next_due(15.0)
-    assert due is not None
-    assert (due[0], due[1].id, feedback.n_left) == (15.0, "w0!2", 1)
-    assert due[1] not in gc.get_referents(feedback._jobs)
+    actions = Mock(now=14.0)
+    actions.jobs.is_used.return_value = False
+    actions.field_check.error_text.return_value = None
+    actions.services.check = ()
+    feedback = Feedback([following(), following("w0!3", after=["w0!2"])], actions)
+    first = feedback._jobs[0]
+    feedback.ended(Mock(id="w0!1", ended_at=10.0), None)
+    feedback.after_events()
+    assert actions.add_job.call_count == 0
+    actions.now = 15.0
+    feedback.after_events()
+    assert actions.add_job.call_args.args[0] == "w0!2"
+    assert actions.add_job.call_args.kwargs == {"at": 15.0}
+    assert feedback.is_waiting()
+    assert first not in gc.get_referents(feedback._jobs)
 
 
 @pytest.fixture

@@ -1,0 +1,46 @@
+"""Which services a run has, and in which order their steps are called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repair_s_of, rule_of
+from pybatsched.core.services.feedback import Feedback, Registration
+from pybatsched.core.services.host_reservations import HostReservations, specs_of
+from pybatsched.core.services.predictions import PredictedEstimates
+from pybatsched.core.services.service import Service, ServiceList
+
+if TYPE_CHECKING:
+    from pybatsched.core.actions import Actions
+
+
+def needs_of(policy: Policy) -> frozenset[BatsimFeature]:
+    """Return the features of Batsim that a policy needs with its options."""
+    requeues = rule_of(policy.options) in REQUEUING
+    requeues |= any(spec.conflict == "requeue" for spec in specs_of(policy.options))
+    return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
+
+
+def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Feedback | None) -> ServiceList:
+    """Return the services that a policy needs with its options, for the rest of a run.
+
+    `outages` and `feedback` belong to the run; all others begin with the policy. Within a step they are called in this
+    order: a job is submitted before a reservation begins, killed jobs are requeued before jobs start in reservations,
+    and the registration ends last.
+    """
+    services: list[Service] = [outages]
+    if feedback is not None:
+        services.append(feedback)
+    if policy.predictions is not None and not policy.drives_predictions:
+        services.append(PredictedEstimates(policy.predictions, actions))
+    rule, repair_s, specs = rule_of(policy.options), repair_s_of(policy.options), specs_of(policy.options)
+    if rule is not None or repair_s is not None or specs:
+        failures = Failures(rule, actions, repair_s)
+        services.append(failures)
+        if specs:
+            services.append(HostReservations(specs, actions, failures, takes_any_procs=policy.takes_any_procs))
+    if actions.requeues.dynamic_jobs:
+        never = BatsimFeature.DYNAMIC_JOBS not in needs_of(policy)
+        services.append(Registration(actions, feedback, never=never, by_policy=policy.manages_registration))
+    return ServiceList(services)
