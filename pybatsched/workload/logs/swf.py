@@ -55,7 +55,6 @@ _N_FIELDS: Final = len(FIELDS)
 _TYPES: Final = {"a whole number": pl.Int64, "a number": pl.Float64, "a label": pl.String}
 _SCHEMA: Final = {field.column: _TYPES[field.kind] for field in FIELDS} | {"line": pl.Int64}
 _EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating point; no log needs more
-_LARGE: Final = re.compile(rb"[-+]?(?:[0-9]{16,}(?:\.[0-9]*)?|[0-9.]+[eE]\+?[0-9]+)")  # than can be read exactly
 _CHUNK: Final = 1 << 22
 _BLANKS: Final = bytes.maketrans(b"\t\r\v\f", b"    ")
 _WORD: Final = re.compile(rb"\S+")
@@ -252,13 +251,20 @@ class _Reader:
             rule = f"expected at least {_N_FIELDS} fields, found {len(words)}"
             found = _NEITHER if line == 1 and not words[0].isdigit() else ""
         else:
-            is_exact = _LARGE.fullmatch(words[index]) is None
-            kind = FIELDS[index].kind if is_exact else f"{FIELDS[index].kind} below 2^53"
-            rule = f"field {index + 1} ({FIELDS[index].name}): expected {kind}"
+            bound = " below 2^53" if _is_large(words[index]) else ""
+            rule = f"field {index + 1} ({FIELDS[index].name}): expected {FIELDS[index].kind}{bound}"
             found = f", found {words[index][:40].decode('utf-8', 'backslashreplace')}"
         if not self._lenient:
             raise InputError(f"{self._source}: line {line}: {rule}{found}")
         self._bad.setdefault(rule, Tally(rule, "dropped")).add(line)
+
+
+def _is_large(word: bytes) -> bool:
+    """Return whether a word is a number that cannot be read exactly."""
+    try:
+        return not re.search(rb"[_nN]", word) and abs(float(word)) >= _EXACT  # neither 1_000 nor inf is a number here
+    except ValueError:
+        return False
 
 
 def _split(text: bytes, indices: Sequence[int]) -> pl.DataFrame:

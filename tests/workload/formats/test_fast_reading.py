@@ -79,7 +79,8 @@ def _read_slowly(text: bytes) -> tuple[list[tuple[Any, ...]], dict[str, list[int
             except ValueError:
                 value = math.nan
             if not abs(value) < 2**53 or (field.kind == "a whole number" and value != int(value)):
-                rule = f"field {index + 1} ({field.name}): expected {field.kind}"
+                bound = " below 2^53" if abs(value) >= 2**53 and b"n" not in word.lower() else ""
+                rule = f"field {index + 1} ({field.name}): expected {field.kind}{bound}"
                 wrong.setdefault(rule, []).append(number)
                 first.setdefault("wrong", f"line {number}: {rule}, found {word.decode()}")
                 break
