@@ -1,14 +1,15 @@
-"""A scene: all that one simulated run is made of, faults included, as a record that can be printed as Python.
+"""A scene: all that one simulated run is made of, faults included, as a record that is printed as Python.
 
 Jobs of the workload `other` are not in any file: another program registers them during the simulation.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
+from pprint import pformat
 from typing import Any, Final
 
 from pybatsched.core import events as e
@@ -23,7 +24,6 @@ OTHER: Final = "other"
 #: What jobs do: wait; wait and fail; compute; wait twice half as long.
 DELAY, FAILS, WORK, PARTS = "delay", "fails", "work", "parts"
 _SPEED: Final = 1e9
-_WIDTH: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +172,17 @@ class Scene:
         events.sort(key=lambda event: (event.at, event.kind not in {AVAILABLE, e.UNDRAIN}))  # returns first
         return [event._replace(place=place) for place, event in enumerate(events)]
 
-    def as_code(self, indent: str = "") -> str:
-        """Write the scene as a Python expression; what is as usual is left out."""
-        inner = indent + "    "
-        lines = [f"{indent}Scene("]
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
-            is_usual = value == (one.default if one.default_factory is dataclasses.MISSING else one.default_factory())
-            if is_usual:
-                continue
-            if isinstance(value, tuple) and len(_code(value)) > _WIDTH // 2:
-                lines.append(f"{inner}{one.name}=(")
-                lines += [f"{inner}    {_code(item)}," for item in value]
-                lines.append(f"{inner}),")
-            else:
-                lines.append(f"{inner}{one.name}={_code(value)},")
-        lines.append(f"{indent})")
-        return "\n".join(lines)
+
+def text_of(scene: Scene) -> str:
+    """Write a scene as a Python expression, which `scene_in` reads."""
+    return pformat(scene, width=110, sort_dicts=False)
+
+
+def scene_in(text: str) -> Scene:
+    """Read a scene that was printed. Lines of comments may stand before it."""
+    scene = eval(text, {"Scene": Scene, "Job": Job, "Outage": Outage, "Kill": Kill, "inf": inf})
+    assert isinstance(scene, Scene)
+    return scene
 
 
 def _event(at: float, kind: str, procs: str) -> ExternalEvent:
@@ -196,27 +190,6 @@ def _event(at: float, kind: str, procs: str) -> ExternalEvent:
     if kind in {AVAILABLE, UNAVAILABLE}:
         return ExternalEvent(at, kind, IntervalSet.parse(procs), {})
     return ExternalEvent(at, kind, EMPTY, {"type": kind, "timestamp": at, "resources": procs})
-
-
-def _code(value: Any) -> str:
-    """Write a value as Python, records without what is as usual in them."""
-    if isinstance(value, tuple):
-        inside = ", ".join(map(_code, value))
-        return f"({inside},)" if len(value) == 1 else f"({inside})"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_code, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{name!r}: {_code(member)}' for name, member in value.items())}}}"
-    if isinstance(value, Job):
-        rest = (f", kind={value.kind!r}" if value.kind != DELAY else "") + (
-            f", fields={dict(value.fields)!r}" if value.fields else ""
-        )
-        return f"Job({value.id!r}, at={value.at!r}, n={value.n!r}, s={value.s!r}{rest})"
-    if isinstance(value, Outage):
-        return f"Outage({value.at!r}, {value.until!r}, {value.procs!r})"
-    if isinstance(value, Kill):
-        return f"Kill({value.at!r}, {value.nth!r})"
-    return 'float("inf")' if value == float("inf") else repr(value)
 
 
 @lru_cache(maxsize=256)

@@ -1,40 +1,49 @@
 """Simulated faults from a seed: `make soak N=200`, or `python -m reliability.soak --runs 200`.
 
-Every run is a random scene of (policy, seed), so a failure can be repeated by its seed. A failing scene is reduced
-and printed as a test; the exit code is 1 then.
+Hypothesis draws a scene for each policy and seed, so a failure can be repeated by its seed, and shrinks a scene that
+fails. Scenes that fail are printed and kept in files, which `--replay` runs again; the exit code is 1 then.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed as seeded, settings
+from hypothesis.errors import Flaky
 from support.patience import PATIENCE_S, no_longer_than
 
 from pybatsched.cli.common.arguments import positive
-from reliability.drawing import POLICIES, drawn
-from reliability.scenes import Scene
-from reliability.shrinking import as_test, shrunk
+from reliability.random_scenes import POLICIES, scenes
+from reliability.scenes import Scene, scene_in, text_of
 from reliability.soak_checks import Verdict, judge
 
 #: One scene in so many is played over a real socket as well.
 SOCKET_EVERY: Final = 500
+MOST_TRIES: Final = 600
+KEPT: Final = Path("build/soak")
 _CHUNK: Final = 25
 _SHOWN: Final = 5
+_NAMES: Final = re.compile(r"\S*\d\S*( \S*\d\S*)*")
 COLUMNS: Final = {
     "policy": "policy", "runs": "runs", "jobs": "jobs", "outages": "outages", "kills": "kills by others",
     "registered": "jobs registered by others", "segments": "jobs registered by the policy", "messages": "messages",
     "ratio": "most messages an event", "failures": "failures",
 }  # fmt: skip
+#: Returns the problems of a scene; no problems means that it passes.
+Problems = Callable[[Scene], list[str]]
 
 
 @dataclass(slots=True)
@@ -73,6 +82,63 @@ def judged(scene: Scene, *, socket: bool = False) -> Verdict:
         return Verdict([f"{type(error).__name__} in {where.name}: {error}"])
 
 
+def kind(problem: str) -> str:
+    """Return what problems of one kind share: their text without names and numbers.
+
+    >>> kind("w0!3 is started and does not wait")
+    '# is started and does not wait'
+    """
+    return _NAMES.sub("#", problem)[:60]
+
+
+def _draw(policy: str, seed: int, play: Callable[[Scene], None], *phases: Phase) -> None:
+    """Let Hypothesis draw two scenes: the plainest, with which it always begins, and one by the seed."""
+    rules = settings(
+        max_examples=2, phases=phases, database=None, deadline=None, verbosity=Verbosity.quiet,
+        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    seeded(f"{policy} {seed}")(rules(given(scenes(policy))(play)))()
+
+
+def drawn(policy: str, seed: int) -> Scene:
+    """Return the scene of a policy and a seed: the same one on every machine."""
+    found: list[Scene] = []
+
+    def play(scene: Scene) -> None:
+        found.append(scene)
+
+    _draw(policy, seed, play, Phase.generate)
+    return found[-1]
+
+
+def shrunk(policy: str, seed: int, problems: Problems, most_tries: int = MOST_TRIES) -> tuple[Scene, list[str]]:
+    """Let Hypothesis shrink the scene of a seed, which fails, as long as it fails in the same way.
+
+    So many scenes are tried at most. Return the smallest scene with its problems. A scene that passes when it is
+    repeated has no problems and is not shrunk.
+    """
+    found: tuple[Scene, list[str]] = drawn(policy, seed), []
+    known: dict[str, list[str]] = {}
+    wanted = ""
+    n_tries = -1
+
+    def play(scene: Scene) -> None:
+        nonlocal found, wanted, n_tries
+        text = repr(scene)
+        n_tries += 1
+        if n_tries and (n_tries <= most_tries or text in known):
+            wrong = known.get(text) or problems(scene)
+            wanted = wanted or "".join(map(kind, wrong[:1]))
+            if wrong and wanted in map(kind, wrong):
+                known[text] = wrong
+                found = scene, wrong
+                raise AssertionError
+
+    with suppress(AssertionError, Flaky):
+        _draw(policy, seed, play, Phase.generate, Phase.shrink)
+    return found
+
+
 def soak(policy: str, seeds: Iterable[int]) -> Row:
     """Play the scenes of some seeds."""
     row, began = Row(policy), time.process_time()
@@ -104,32 +170,27 @@ def table(rows: Iterable[Row], *, markdown: bool) -> Iterator[str]:
         yield "  ".join([cells[0].ljust(len(first)), *others])
 
 
-def ready_test(policy: str, seed: int, problems: list[str]) -> str:
-    """Make the scene of a seed that fails as small as it can be, and write it as a test.
+def report(policy: str, seed: int, problems: list[str]) -> str:
+    """Shrink the scene of a seed that fails; over a socket, too, if it fails only there. Return and keep it as text.
 
-    Over a socket, too, if it fails only there. A scene that passes when repeated is written unchanged.
+    Its problems are comments before it. A scene that passes when repeated is written unchanged.
     """
-
-    def again(one: Scene) -> list[str]:
-        return judged(one, socket=needs_socket).problems
-
-    scene = drawn(policy, seed)
-    needs_socket = not judged(scene).problems
-    if again(scene):
-        scene = shrunk(scene, again)
-        problems = again(scene)
-    return as_test(scene, seed, problems)
+    needs_socket = not judged(drawn(policy, seed)).problems
+    scene, repeated = shrunk(policy, seed, lambda scene: judged(scene, socket=needs_socket).problems)
+    lines = [line for problem in (repeated or problems)[:3] for line in problem.splitlines()]
+    text = "".join(f"# {line}\n" for line in [f"found by --policy {policy} --one {seed}", *lines]) + text_of(scene)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    path = KEPT / f"{policy}-{seed}.txt"
+    path.write_text(text + "\n")
+    return f"{text}\n# kept in {path}, for --replay"
 
 
-def show(policy: str, seed: int) -> int:
-    """Show one scene, and its problems."""
-    scene = drawn(policy, seed)
-    print(scene.as_code())
+def show(scene: Scene) -> list[str]:
+    """Show a scene, and its problems."""
+    print(text_of(scene))
     problems = judged(scene, socket=True).problems
     print("\n".join(problems) or "nothing is wrong with it")
-    if problems:
-        print(f"\n{ready_test(policy, seed, problems)}")
-    return int(bool(problems))
+    return problems
 
 
 def main(args: list[str] | None = None) -> int:
@@ -140,21 +201,27 @@ def main(args: list[str] | None = None) -> int:
         "--policy", nargs="+", choices=POLICIES, default=POLICIES, metavar="NAME", help="which policies"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (0)")
-    parser.add_argument("--one", type=int, metavar="SEED", help="show the scene of one seed, and judge it")
+    parser.add_argument("--one", type=int, metavar="SEED", help="show the scene of one seed, and check it")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="check a scene that was printed")
     parser.add_argument("--processes", type=positive, default=os.cpu_count() or 1, metavar="N", help="at a time")
     parser.add_argument("--markdown", action="store_true", help="print the table for docs/reliability.md")
-    given = parser.parse_args(args)
-    if given.one is not None:
-        return max(show(policy, given.one) for policy in given.policy)
-    rows = {policy: Row(policy) for policy in given.policy}
-    seeds = range(given.seed, given.seed + given.runs)
-    work = [(policy, seeds[i : i + _CHUNK]) for policy in given.policy for i in range(0, len(seeds), _CHUNK)]
-    with ProcessPoolExecutor(given.processes) as pool:
+    options = parser.parse_args(args)
+    if options.replay is not None:
+        return int(bool(show(scene_in(options.replay.read_text()))))
+    if options.one is not None:
+        found = {policy: show(drawn(policy, options.one)) for policy in options.policy}
+        for policy in (policy for policy, problems in found.items() if problems):
+            print(f"\n{report(policy, options.one, found[policy])}")
+        return int(any(found.values()))
+    rows = {policy: Row(policy) for policy in options.policy}
+    seeds = range(options.seed, options.seed + options.runs)
+    work = [(policy, seeds[i : i + _CHUNK]) for policy in options.policy for i in range(0, len(seeds), _CHUNK)]
+    with ProcessPoolExecutor(options.processes) as pool:
         for done, row in enumerate(pool.map(_soaked, work), 1):
             rows[row.policy].add(row)
             if sys.stderr.isatty():
                 print(f"\r{done * 100 // len(work)} %", end="\r", file=sys.stderr)
-    print("\n".join(table(rows.values(), markdown=given.markdown)))
+    print("\n".join(table(rows.values(), markdown=options.markdown)))
     failures = [(row.policy, seed, problems) for row in rows.values() for seed, problems in row.failures]
     cpu_s, n_runs = sum(row.cpu_s for row in rows.values()), sum(row.runs for row in rows.values())
     build = "plain" if find_spec("pybatsched.policies._profile") is None else "compiled"
@@ -163,7 +230,7 @@ def main(args: list[str] | None = None) -> int:
     for policy, seed, problems in failures[_SHOWN:]:
         print(f"{policy} {seed}: {problems[0]}")
     for policy, seed, problems in failures[:_SHOWN]:
-        print(f"\n# {policy} {seed}: {problems[0]}\n{ready_test(policy, seed, problems)}")
+        print(f"\n# {policy} {seed}: {problems[0]}\n{report(policy, seed, problems)}")
     return int(bool(failures))
 
 

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
-from types import UnionType
-from typing import Any, Literal, Self, Union, get_args, get_origin
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
@@ -18,13 +18,13 @@ from pybatsched.policies import registry
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
-from reliability import broken, playing, scenes as written, soak, soak_checks
-from reliability.drawing import POLICIES, drawn
+from reliability import broken, playing, soak, soak_checks
 from reliability.others import Ledger
 from reliability.playing import Fate, Played, embedded
-from reliability.scenes import Job, Outage, Scene
+from reliability.random_scenes import POLICIES, REGISTERING, choices
+from reliability.scenes import Job, Outage, Scene, scene_in, text_of
 from reliability.schedules import schedule_problems
-from reliability.shrinking import kind, shrunk
+from reliability.soak import drawn, kind, shrunk
 from reliability.soak_checks import judge
 
 N_RUNS = 20
@@ -36,20 +36,20 @@ def test_runs_with_faults_have_no_problems(policy: str) -> None:
     assert row.failures == []
     assert row.runs == N_RUNS
     assert all(row.counts[what] for what in ("jobs", "outages", "kills", "messages")), row.counts
-    if policy in {"redirection", "ujfb", "locality", "reallocation"}:
+    if policy in REGISTERING:
         assert row.counts["segments"]  # the policy registers jobs; in others only failures and reservations do
 
 
 @cache
 def scenes_of(policy: str) -> list[Scene]:
-    return [drawn(policy, seed) for seed in range(250)]
+    return [drawn(policy, seed) for seed in range(150)]
 
 
 def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert drawn("dbf", 3) == drawn("dbf", 3)
     assert drawn("dbf", 3) != drawn("dbf", 4)
     scenes = [scene for policy in POLICIES for scene in scenes_of(policy)]
-    assert all(eval(scene.as_code(), vars(written)) == scene for scene in scenes[::50])
+    assert all(scene_in(f"# a comment\n{text_of(scene)}") == scene for scene in scenes[::50])
     # All that is to be tried is.
     assert {scene.batsim for scene in scenes} == {4, 5}
     for flag in ("dynamic", "acknowledged", "reuse", "forward", "outages", "drains", "kills", "late", "others"):
@@ -65,18 +65,20 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert any(job.at >= 1e9 for scene in scenes for job in scene.jobs)
     assert any(job.s <= 1e-5 for scene in scenes for job in scene.jobs)
     assert max(scene.n_procs for scene in scenes) == 4_000
-    assert max(len(scene.jobs) for scene in scenes) == 40
+    assert max(len(scene.jobs) for scene in scenes) >= 30
+    assert min(len(scene.jobs) for scene in scenes) == 1
 
 
-def test_a_late_drain_and_an_outage_differ_in_their_offsets() -> None:
-    """A job that starts at the end of the drain would end at the outage, except for the last digit of a double."""
-    scene = drawn("easy", 21003575)
-    assert scene.outages
-    assert scene.drains
-    assert scene.jobs[0].at >= 1e9
-    offsets = [{round(outage.at % 0.01, 6) for outage in outages} for outages in (scene.outages, scene.drains)]
-    assert offsets[0].isdisjoint(offsets[1])
-    assert judge(scene).problems == []
+def test_late_drains_and_outages_differ_in_their_offsets() -> None:
+    """A job that starts at the end of a drain would end at an outage, except for the last digit of a double."""
+    late = [scene for policy in POLICIES for scene in scenes_of(policy) if scene.jobs[0].at >= 1e9]
+    both = [scene for scene in late if scene.outages and scene.drains]
+    assert both
+    for scene in both:
+        outages, drains = (
+            {at for one in given for at in (one.at, one.until)} for given in (scene.outages, scene.drains)
+        )
+        assert (outages & drains) <= {None}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -89,34 +91,16 @@ def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: s
     fields.pop("loads", None)  # transfers need SimGrid's clock, which the soak does not use
     assert drawn_values.keys() == fields.keys()
     for name, one in fields.items():
-        assert choices(one.annotation) <= drawn_values[name], name
+        assert set(map(repr, choices(one.annotation))) <= drawn_values[name], name
 
 
-def choices(annotation: Any) -> set[str]:
-    """Return all values of a type that has few, as they are written."""
-    if annotation is bool:
-        return {"True", "False"}
-    inner = get_args(annotation)
-    if get_origin(annotation) is Literal:
-        return set(map(repr, inner))
-    return set().union(*map(choices, inner)) if get_origin(annotation) in {Union, UnionType} else set()
-
-
-#: Where the search begins for what few scenes show, so that it is short.
-FIRST_SEEDS: dict[type[Policy], int] = {broken.Starves: 228}
-
-
-def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, list[str]]:
-    """Look for a scene that a broken policy fails on, and make it small."""
+def found(policy: str, cls: type[Policy], first: int = 0) -> tuple[Scene, list[str]]:
+    """Look from a seed on for a scene that a broken policy fails on, and let Hypothesis shrink it."""
 
     def problems(scene: Scene) -> list[str]:
         return judge(scene, cls).problems
 
-    first = FIRST_SEEDS.get(cls, 0)
-    seeds = (*range(first, n_seeds), *range(first))
-    scene = next(scene for seed in seeds if problems(scene := drawn(policy, seed)))
-    small = shrunk(scene, problems, 150)
-    return small, problems(small)
+    return shrunk(policy, next(seed for seed in range(first, 300) if problems(drawn(policy, seed))), problems, 200)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +119,26 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
     ],
 )
 def test_broken_policies_are_found_and_reduced(policy: str, cls: type[Policy], message: str, n_jobs: int) -> None:
-    scene, problems = found(policy, cls)
+    scene, problems = found(policy, cls, FIRST_SEEDS.get(cls, 0))
     assert re.search(message, problems[0]), problems
-    assert len(scene.jobs) <= n_jobs, scene.as_code()
-    assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, scene.as_code()
+    assert len(scene.jobs) <= n_jobs, text_of(scene)
+    assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, text_of(scene)
+
+
+#: Where the search begins for what few scenes show, so that it is short.
+FIRST_SEEDS: dict[type[Policy], int] = {
+    broken.StartsTwice: 2,
+    broken.Starves: 176,
+    broken.BreaksStarts: 7,
+    broken.HidesBrokenPromises: 8,
+}
+
+
+def test_the_smallest_scene_is_as_plain_as_it_can_be() -> None:
+    """A policy that starts its second job on a busy processor fails with two jobs at once, and nothing else."""
+    scene, _ = found("easy", broken.StartsTwice, 2)
+    jobs = tuple(Job(f"w0!{nth}", at=0.0, n=1, s=1.0, fields={"walltime": 2.0}) for nth in range(2))
+    assert scene == Scene("easy", 2, jobs)
 
 
 def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +157,9 @@ def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch)
     def problems(scene: Scene) -> list[str]:
         return judge(scene).problems
 
-    scene = next(scene for seed in range(100) if (scene := drawn("fcfs", seed)).batsim == 4 and problems(scene))
-    assert len(shrunk(scene, problems, 100).jobs) == 2
+    seed = next(seed for seed in range(100) if (scene := drawn("fcfs", seed)).batsim == 4 and problems(scene))
+    scene, _ = shrunk("fcfs", seed, problems, 100)
+    assert len(scene.jobs) == 2
 
 
 @pytest.mark.parametrize(
@@ -331,35 +332,46 @@ def test_a_needless_rejection_is_found(
     assert problems == (["w0!a is rejected without need"] if is_needless else [])
 
 
-def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The printed test is complete: it fails with the policy that loses jobs, and passes with others."""
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of scenes that failed."""
+    monkeypatch.setattr(soak, "KEPT", tmp_path / "soak")
+    return tmp_path / "soak"
+
+
+def test_a_failing_seed_is_kept_and_replayed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: Path
+) -> None:
+    """The scene in the file fails with the policy that loses jobs, and passes with others."""
+    again = ["--replay", str(kept / "fcfs-3.txt")]
     with monkeypatch.context() as patch:
         patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
-        text = soak.ready_test("fcfs", 1, [])
-        written: dict[str, Any] = {}
-        exec(text, written)
-        with pytest.raises(AssertionError, match="left over are"):
-            written["test_fcfs_1"]()
-    written["test_fcfs_1"]()
+        assert soak.main(["--policy", "fcfs", "--one", "3"]) == 1
+        assert soak.main(again) == 1
+    assert capsys.readouterr().out.count("left over are") >= 3
+    assert soak.main(again) == 0
+    assert capsys.readouterr().out.endswith("nothing is wrong with it\n")
 
 
-def test_failures_over_a_socket_are_reduced_over_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_over_a_socket_are_reduced_over_the_socket(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:
     def lossy(scene: Scene, plan: registry.PolicyPlan) -> Played:
         played = embedded(scene, plan)
         played.fates.popitem()
         return played
 
     monkeypatch.setattr(soak_checks, "over_a_socket", lossy)
-    text = soak.ready_test("fcfs", 7, [])
-    assert text.startswith("from reliability.scenes import Job, Scene\n")
-    assert text.count(" Job(") == 1
+    text = soak.report("fcfs", 7, [])
+    assert text.startswith("# found by --policy fcfs --one 7\n")
+    assert text.count("Job(") == 1
     assert "differs: embedded Fate(" in text
+    assert [path.name for path in kept.iterdir()] == ["fcfs-7.txt"]
 
 
+@pytest.mark.usefixtures("kept")
 def test_failures_that_do_not_repeat_are_printed_unchanged() -> None:
-    text = soak.ready_test("fcfs", 7, ["TimeoutError in select: it has not ended"])
+    text = soak.report("fcfs", 7, ["TimeoutError in select: it has not ended"])
     assert "TimeoutError in select: it has not ended" in text
-    assert text.count(" Job(") == len(drawn("fcfs", 7).jobs)
+    assert text_of(drawn("fcfs", 7)) in text
 
 
 @pytest.mark.parametrize("n", ["0", "-1", "x", "1.5"])
@@ -373,11 +385,12 @@ def test_no_runs_are_not_a_success(n: str, capsys: pytest.CaptureFixture[str]) -
 def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert soak.main(["--policy", "fcfs", "--one", "0"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Scene(\n    policy='fcfs',\n")
+    assert shown.startswith("Scene(policy='fcfs',\n")
     assert shown.endswith("nothing is wrong with it\n")
 
 
-def test_the_command_prints_a_table_and_a_failing_test(
+@pytest.mark.usefixtures("kept")
+def test_the_command_prints_a_table_and_scenes_that_fail(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Here:
@@ -399,7 +412,7 @@ def test_the_command_prints_a_table_and_a_failing_test(
     assert [line.split(" | ")[:2] for line in lines[2:]] == [["| ujf", "2"], ["| fcfs", "2"]]
     monkeypatch.setattr(soak, "judge", lambda scene, socket=False: judge(scene, broken.LosesJobs))
     assert soak.main(["--runs", "3", "--policy", "fcfs"]) == 1
-    assert "def test_fcfs_" in capsys.readouterr().out
+    assert "\nScene(policy='fcfs',\n" in capsys.readouterr().out
 
 
 def test_problems_that_differ_only_in_job_ids_are_of_one_kind() -> None:
