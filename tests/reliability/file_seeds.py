@@ -6,6 +6,7 @@ import functools
 import gzip
 import io
 import json
+import random
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ from pybatsched.testing import FakeBatsim, plan_for
 from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.model import Workload
-from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
+from reliability.cases import Dice
+from reliability.mutations import BYTES, change_value, mutated
 
 _HEADS: Final = ("CTC-SP2-1996-3.1-cln.swf.gz", "CEA-Curie-2011-2.1-cln.swf.gz", "SX-ACE-2019.swf.gz")
 _RACKHAM: Final = ("rackham/rackham-2022-03-01_V10000.txt.gz", "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz")
@@ -185,7 +187,7 @@ def simulated() -> list[bytes]:
     """Workloads whose simulation is short for any numbers: no profile repeats another."""
     found = []
     for seed in range(4):
-        one = fingerprints.drawn(dice_of(0, "simulated", seed))
+        one = fingerprints.drawn(random.Random(f"0 simulated {seed}"))
         one.profiles["ph"] = {"type": "parallel_homogeneous", "cpu": 8e9, "com": 0}
         one.jobs[0]["profile"] = "ph"
         found.append(json.dumps({"nb_res": 8, "jobs": one.jobs[:8], "profiles": one.profiles}).encode())
@@ -247,7 +249,7 @@ def journals() -> list[bytes]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (policy, batsim) in enumerate((("easy", 4), ("conservative", 5), ("ujfb", 4), ("ujfb", 5))):
-            dice = dice_of(0, policy, number)
+            dice = random.Random(f"0 {policy} {number}")
             workload, n_procs, hosts, options = fingerprints.setting(policy, dice)
             workload.jobs = workload.jobs[:6]
             journal = JournalWriter(f"{folder}/run.pbj")
@@ -262,12 +264,12 @@ def journals() -> list[bytes]:
 
 def mutated_journal(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Mutate bytes of a journal, or its records, or a message within one."""
-    if dice.random() < 0.3:
+    if dice.part() < 0.3:
         return mutated(dice, raw, other, BYTES)
     unpacker = msgpack.Unpacker(strict_map_key=False)
     unpacker.feed(raw)
     records = list(unpacker)
-    if dice.random() < 0.5:
+    if dice.part() < 0.5:
         change_value(dice, records)
     else:
         spoken = [one for one in records if "bytes" in one]
@@ -347,7 +349,7 @@ def _run() -> dict[str, bytes]:
     """Simulate a few jobs with energy, and give all files of the run by their suffixes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        workload = fingerprints.drawn(dice_of(0, "run", 1))
+        workload = fingerprints.drawn(random.Random(f"0 run {1}"))
         for number, job in enumerate(workload.jobs):
             job["user"] = f"u{number % 3}"
         content = {"nb_res": 4, "jobs": workload.jobs[:8], "profiles": workload.profiles}

@@ -20,8 +20,9 @@ from support.process import run_cli
 
 from pybatsched import cli
 from reliability import file_seeds
+from reliability.cases import Dice
 from reliability.fuzzing import NotDocumentedError, Target, scratch
-from reliability.mutations import BYTES, JSON, TEXT, Dice, Mutator, mutated
+from reliability.mutations import BYTES, JSON, TEXT, Mutator, mutated
 
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`
@@ -73,12 +74,12 @@ def _files(
         samples = known()
         raw, other = dice.choice(samples), dice.choice(samples)
         reading = dice.choice(names)
-        if dice.random() < 0.025 and not callable(readings[reading.decode()]):
+        if dice.part() < 0.025 and not callable(readings[reading.decode()]):
             reading = _WHOLE + reading
         content = one(dice, raw, other) if one is not None else mutated(dice, raw, other, mutators)
-        if packs and dice.random() < 0.1:
+        if packs and dice.part() < 0.1:
             content = gzip.compress(content, 1, mtime=0)
-            if dice.random() < 0.7:
+            if dice.part() < 0.7:
                 content = mutated(dice, content, raw, mutators[:7])
         return (reading,), iter([content])
 

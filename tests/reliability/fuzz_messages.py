@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,8 +30,9 @@ from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
 from pybatsched.workload import model
 from pybatsched.workload.resample.feedback import FEEDBACK, held_back
+from reliability.cases import Dice
 from reliability.fuzzing import NotDocumentedError, Target, scratch
-from reliability.mutations import Dice, dice_of, mutated, mutated_conversation
+from reliability.mutations import mutated, mutated_conversation
 
 AGENT: Final = f"{ROOT / 'tests' / 'support' / 'agents.py'}:by_numbers"
 POLICIES: Final = (*fingerprints.POLICIES, "rl")
@@ -58,7 +60,7 @@ def talks(policy: str, batsim: int) -> tuple[Talk, ...]:
 
 
 def _talk(policy: str, batsim: int, number: int) -> Talk:
-    dice = dice_of(0, policy, number)
+    dice = random.Random(f"0 {policy} {number}")
     workload, n_procs, hosts, options = fingerprints.setting("easy" if policy == "rl" else policy, dice)
     if policy == "rl":
         options = {"agent": AGENT}
@@ -194,9 +196,9 @@ def lead_and_mutated(
     dice: Dice, every: Sequence[Talk], side: str, max_lead: int = _MAX_LEAD
 ) -> tuple[Sequence[bytes], Iterator[bytes]]:
     """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
-    number = dice.randrange(len(every))
+    number = dice.below(len(every))
     messages, others = getattr(every[number], side), getattr(dice.choice(every), side)
-    at = int(min(len(messages), max_lead) * dice.random() ** 3)
+    at = int(min(len(messages), max_lead) * dice.part() ** 3)
     return (b"%d" % number, *messages[:at]), mutated_conversation(dice, messages, others, at)
 
 

@@ -23,12 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
+from hypothesis import strategies as st
 from support.patience import PATIENCE_S, WorkLimit
 
 from pybatsched.errors import Interrupted, PolicyError, PybatschedError
-from reliability.mutations import Dice, dice_of
+from reliability.cases import Dice, draw, smallest
 
 #: More work than any case may need, in seconds of this process's own processor time: no busy machine reaches it.
 CPU_S: Final = PATIENCE_S / 4
@@ -38,11 +39,18 @@ MEMORY_BYTES: Final = 2**30
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 KEPT: Final = Path("build/fuzz")
 _MAX_SHOWN: Final = 2000  # characters of pieces in a test
-Whole = TypeVar("Whole", list[bytes], bytes)
+#: So many cases are one example of Hypothesis, which takes as long as some cases.
+_BATCH: Final = 32
+_PLAIN: Final = bytes(20_000)  # behind the bytes of a case: all further choices are the first one
+_MOST_TRIES: Final = 2000
 
 
 class NotDocumentedError(Exception):
     """Raised by a target for a result that is not documented."""
+
+
+class _EnoughError(BaseException):
+    """Ends the drawing of cases."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,21 @@ class Target:
     feed: Callable[[Iterable[bytes]], object]
     n_mutated: int = 1
     plays: bool = False
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes make a case."""
+        return 8 + 16 * self.n_mutated
+
+    @property
+    def batches(self) -> st.SearchStrategy[bytes]:
+        """Draw the bytes of some cases."""
+        return st.binary(min_size=_BATCH * self.n_bytes, max_size=_BATCH * self.n_bytes)
+
+    def cases(self, batch: bytes) -> Iterator[tuple[Sequence[bytes], Iterator[bytes]]]:
+        """Return the cases of some bytes."""
+        for at in range(0, len(batch), self.n_bytes):
+            yield self.pieces(Dice(batch[at : at + self.n_bytes] + _PLAIN))
 
 
 @dataclass
@@ -169,27 +192,36 @@ def outcome(target: Target, pieces: Iterable[bytes]) -> str:
 def run(target: Target, n: int, seed: int, *, most: int = 5) -> Tally:
     """Feed cases until n mutations have been fed; a few different findings at most."""
     tally = Tally(target.name)
-    known: set[tuple[str, ...]] = set()
-    with WorkLimit(CPU_S) as limit:
-        for index in itertools.count():
-            if tally.n_mutations >= n or len(tally.findings) >= most:
-                break
+    found: dict[tuple[str, ...], tuple[int, Finding]] = {}
+    how = target.batches, f"{seed} {target.name}", n // _BATCH + 2
+    numbers = itertools.count()
+
+    def play(batch: bytes) -> None:
+        number = next(numbers)
+        for lead, more in target.cases(batch):
+            if tally.n_mutations >= n or len(found) >= most:
+                raise _EnoughError
             limit.again()
-            finding = _fed(target, n, seed, index, tally)
-            if finding is not None and finding.place not in known:
-                known.add(finding.place)
-                tally.findings.append(finding)
+            finding = _fed(target, n, seed, lead, more, tally)
+            if finding is not None:
+                found.setdefault(finding.place, (number, finding))
+
+    with WorkLimit(CPU_S) as limit, contextlib.suppress(_EnoughError):
+        draw(*how, play)
     tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    for finding in tally.findings:
-        finding.pieces = shrunk(target, finding)
+    for place, (number, finding) in found.items():
+        batch = smallest(*how, number, lambda batch: bool(_failing(target, batch, place)), _MOST_TRIES)  # noqa: B023
+        finding.pieces = (batch and _failing(target, batch, place)) or finding.pieces
+        tally.findings.append(finding)
     return tally
 
 
-def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding | None:
+def _fed(
+    target: Target, n: int, seed: int, lead: Sequence[bytes], more: Iterator[bytes], tally: Tally
+) -> Finding | None:
     """Feed a case and count it."""
     fed: list[bytes] = []
-    found = None
-    lead, more = _case(target, seed, index)
+    found, index = None, tally.n_cases
     begun = time.process_time()
     try:
         name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
@@ -206,10 +238,6 @@ def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding
     return found
 
 
-def _case(target: Target, seed: int, index: int) -> tuple[Sequence[bytes], Iterator[bytes]]:
-    return target.pieces(dice_of(seed, target.name, index))
-
-
 def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes]) -> Iterator[bytes]:
     """Return the pieces of a case, and note those that were taken."""
     for piece in itertools.chain(lead, itertools.islice(more, n)):
@@ -217,46 +245,20 @@ def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes
         yield piece
 
 
-def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
-    """Leave out pieces, then bytes of the last ones, as long as the same comes out."""
-    tries = iter(range(n_tries))
-
-    def still(pieces: list[bytes]) -> bool:
-        if next(tries, None) is None:
-            return False
-        try:
-            with WorkLimit(CPU_S) as limit:
-                limit.again()
-                outcome(target, pieces)
-        except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
-            raise
-        except BaseException as error:  # noqa: BLE001  as in run
-            return _place(error) == finding.place
-        return False
-
-    pieces = finding.pieces
-    if not still(pieces):
-        return pieces
-    pieces = _without(pieces, still)
-    for place in range(len(pieces) - 1, -1, -1):
-        before, after = pieces[:place], pieces[place + 1 :]
-        pieces[place] = bytes(_without(pieces[place], lambda part: still([*before, bytes(part), *after])))  # noqa: B023
-    return pieces
-
-
-def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
-    """Leave out parts, large ones first, as long as `still` holds for the rest."""
-    size = len(whole) // 2
-    while size:
-        at = 0
-        while at < len(whole):
-            rest = whole[:at] + whole[at + size :]
-            if rest and still(rest):
-                whole = rest
-            else:
-                at += size
-        size //= 2
-    return whole
+def _failing(target: Target, batch: bytes, place: tuple[str, ...]) -> list[bytes]:
+    """Return the pieces of the first case that fails at a place; none if there is no such case."""
+    with WorkLimit(CPU_S) as limit:
+        for lead, more in target.cases(batch):
+            limit.again()
+            fed: list[bytes] = []
+            try:
+                outcome(target, _noted(lead, more, target.n_mutated, fed))
+            except (KeyboardInterrupt, Interrupted):
+                raise
+            except BaseException as error:  # noqa: BLE001  as in run
+                if _place(error) == place:
+                    return fed
+    return []
 
 
 @functools.cache

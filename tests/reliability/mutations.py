@@ -1,11 +1,10 @@
 """Mutations of input: bytes, tokens of a text, values of JSON and msgpack, lines, and the order of messages.
 
-All random numbers depend on a seed, a name and an index, so these three identify a case.
+All choices come from the bytes of a case. Hypothesis draws them, and makes them smaller for a case that fails.
 """
 
 from __future__ import annotations
 
-import random
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-Dice: TypeAlias = random.Random
+from reliability.cases import Dice
+
 Mutator: TypeAlias = Callable[[Dice, bytes, bytes], bytes]  # what is mutated, and another piece of its kind
 
 #: Numbers, as JSON and other texts may write them.
@@ -54,11 +54,6 @@ _N_KEPT: Final = 8192
 _MAX_BYTES: Final = 20_000
 
 
-def dice_of(seed: int, name: str, index: int) -> Dice:
-    """Return the random generator of a case. O(1)."""
-    return random.Random(f"{seed} {name} {index}")
-
-
 @lru_cache(_N_KEPT)
 def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
     """Return the starts and ends of tokens, one after the other. O(size)."""
@@ -72,7 +67,7 @@ def _n_tokens(pattern: re.Pattern[bytes], raw: bytes) -> int:
 def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]:
     """Choose a token; in a large text one near its start; None if there is none."""
     edges = _edges(pattern, raw[:_MAX_BYTES])
-    at = 2 * int(dice.random() * (len(edges) // 2))
+    at = 2 * int(dice.part() * (len(edges) // 2))
     return (edges[at], edges[at + 1]) if edges else (0, 0)
 
 
@@ -80,21 +75,21 @@ def _flip(dice: Dice, raw: bytes, _: bytes) -> bytes:
     changed = bytearray(raw)
     for _n in range(dice.choice((1, 1, 1, 2, 8))):
         if changed:
-            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+            changed[dice.below(len(changed))] ^= 1 << dice.below(8)
     return bytes(changed)
 
 
 def _cut(dice: Dice, raw: bytes, _: bytes) -> bytes:
-    return raw[: dice.randrange(len(raw) + 1)]
+    return raw[: dice.below(len(raw) + 1)]
 
 
 def _behead(dice: Dice, raw: bytes, _: bytes) -> bytes:
-    return raw[dice.randrange(len(raw) + 1) :]
+    return raw[dice.below(len(raw) + 1) :]
 
 
 def _slice(dice: Dice, raw: bytes) -> tuple[int, int]:
-    at = dice.randrange(len(raw) + 1)
-    return at, min(at + int(dice.paretovariate(0.7)), len(raw))
+    at = dice.below(len(raw) + 1)
+    return at, min(at + int((1 - dice.part()) ** (-1 / 0.7)), len(raw))
 
 
 def _drop(dice: Dice, raw: bytes, _: bytes) -> bytes:
@@ -108,15 +103,27 @@ def _double(dice: Dice, raw: bytes, _: bytes) -> bytes:
 
 
 def _insert(dice: Dice, raw: bytes, _: bytes) -> bytes:
-    at = dice.randrange(len(raw) + 1)
+    at = dice.below(len(raw) + 1)
     more = dice.choice(
-        (b"\0", b"\n", b"\r", b'"', b",", b"{", b"]", b"\\", b"\xef\xbb\xbf", b"\x85", dice.randbytes(3))
+        (
+            b"\0",
+            b"\n",
+            b"\r",
+            b'"',
+            b",",
+            b"{",
+            b"]",
+            b"\\",
+            b"\xef\xbb\xbf",
+            b"\x85",
+            bytes(dice.byte() for _ in range(3)),
+        )
     )
     return raw[:at] + more + raw[at:]
 
 
 def _splice(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    return raw[: dice.randrange(len(raw) + 1)] + other[dice.randrange(len(other) + 1) :]
+    return raw[: dice.below(len(raw) + 1)] + other[dice.below(len(other) + 1) :]
 
 
 BYTES: Final[tuple[Mutator, ...]] = (_flip, _cut, _behead, _drop, _double, _insert, _splice)
@@ -131,7 +138,7 @@ def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
-    how = dice.random()
+    how = dice.part()
     is_text = raw[span[0]] == 0x22
     if how < 0.45:
         token = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
@@ -143,12 +150,12 @@ def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
         token = dice.choice(VALUES)
     else:
         depth = dice.choice(DEEP)
-        token = b"[" * depth + b"]" * depth if dice.random() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
+        token = b"[" * depth + b"]" * depth if dice.part() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
     return _put(raw, span, token)
 
 
 def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    source = raw if dice.random() < 0.6 else other
+    source = raw if dice.part() < 0.6 else other
     begin, end = _span(dice, _TOKEN, source)
     return source[begin:end]
 
@@ -164,7 +171,7 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
         if (found[:1] == b'"') is (token[:1] == b'"') and found != token:
             token = found
             break
-    if token[:1] != b'"' and dice.random() < 0.5 and token.isdigit():
+    if token[:1] != b'"' and dice.part() < 0.5 and token.isdigit():
         token = b"%d" % (int(token[:15]) + dice.choice((-1, 1, 7)))
     return _put(raw, span, token)
 
@@ -173,7 +180,7 @@ def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Replace a token or a number of a text."""
     if not _n_tokens(_WORD, raw):
         return _flip(dice, raw, other)
-    how = dice.random()
+    how = dice.part()
     if how < 0.5:
         token = dice.choice(NUMBERS)
     elif how < 0.7:
@@ -187,8 +194,8 @@ def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
 def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Drop, repeat, swap, join or cut lines, or put one of another file there."""
     lines = raw.split(b"\n")
-    first, second = dice.randrange(len(lines)), dice.randrange(len(lines))
-    match dice.randrange(7):
+    first, second = dice.below(len(lines)), dice.below(len(lines))
+    match dice.below(7):
         case 0:
             del lines[first]
         case 1:
@@ -199,7 +206,7 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
             lines[first : first + 2] = [b" ".join(lines[first : first + 2])]
         case 4:
             fields = lines[first].split()
-            lines[first] = b" ".join(fields[: dice.randrange(len(fields) + 1)])
+            lines[first] = b" ".join(fields[: dice.below(len(fields) + 1)])
         case 5:
             lines.insert(first, dice.choice(other.split(b"\n")))
         case _:
@@ -223,9 +230,9 @@ def change_value(dice: Dice, value: Any) -> None:
     if not isinstance(value, dict | list) or not value:
         return
     one = dice.choice(list(_places(value)))
-    how = dice.randrange(6)
+    how = dice.below(6)
     if isinstance(one, list):
-        first, second = dice.randrange(len(one)), dice.randrange(len(one))
+        first, second = dice.below(len(one)), dice.below(len(one))
         if how == 0:
             del one[first]
         elif how in {1, 2}:
@@ -233,7 +240,7 @@ def change_value(dice: Dice, value: Any) -> None:
         elif how == 3:
             one[first], one[second] = one[second], one[first]
         elif how == 4:
-            dice.shuffle(one)
+            one.sort(key=lambda _: dice.byte())
         else:
             one[first] = dice.choice(([one[first]], None, {"": one[first]}, str(one[first])[:99], [one[first]] * 50))
         return
@@ -285,7 +292,7 @@ def mutated_conversation(dice: Dice, pieces: Sequence[bytes], others: Sequence[b
     """Return what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
     while True:
         raw = pieces[min(at, len(pieces) - 1)]
-        how = dice.random()
+        how = dice.part()
         if how < 0.8:
             raw = mutated(dice, raw, dice.choice(others))
         elif how < 0.9:

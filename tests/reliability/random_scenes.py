@@ -16,7 +16,7 @@ from pybatsched.core.checkpoints import n_dumps, with_dumps_s
 from pybatsched.core.instants import TICK
 from pybatsched.policies import registry
 from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
-from reliability.dice import Dice
+from reliability.cases import Dice
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
 POLICIES: Final = (

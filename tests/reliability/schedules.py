@@ -213,8 +213,8 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
 
 
 def _own_s(fate: Fate) -> float:
-    """Give the seconds that a part ran, without swaps, loads and reads of checkpoints."""
-    return max(fate.end - fate.start - float(fields_of(fate.note).get("extra_s", 0)), 0.0)
+    """Give the seconds that a part ran, without swaps, loads and reads of checkpoints; negative if these go on."""
+    return fate.end - fate.start - float(fields_of(fate.note).get("extra_s", 0))
 
 
 def _work_done(ran: list[Fate]) -> float:
@@ -249,7 +249,7 @@ def _kept(job: Job, ran: list[Fate], *, is_known: bool) -> Iterator[str]:
             if not any(abs(kept_s - n * period_s) <= 1e-5 for n in range(low, high + 1)):
                 yield f"{job.id} goes on from {kept_s} s in its part {nth}, after {done_s} s with {period_s} s for each"
             done_s = kept_s
-        done_s += _own_s(fate)
+        done_s += max(_own_s(fate), 0.0)
 
 
 def _failures(chain: list[Fate]) -> int:

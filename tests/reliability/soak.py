@@ -15,24 +15,21 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed as seeded, settings
-from hypothesis.errors import Flaky
 from support.patience import PATIENCE_S, no_longer_than
 
 from pybatsched.cli.common.arguments import positive
+from reliability.cases import MOST_TRIES, draw, smallest
 from reliability.random_scenes import POLICIES, scenes
 from reliability.scenes import Scene, scene_in, text_of
 from reliability.soak_checks import Verdict, judge
 
 #: One scene in so many is played over a real socket as well.
 SOCKET_EVERY: Final = 500
-MOST_TRIES: Final = 600
 KEPT: Final = Path("build/soak")
 _CHUNK: Final = 25
 _SHOWN: Final = 5
@@ -91,15 +88,6 @@ def kind(problem: str) -> str:
     return _NAMES.sub("#", problem)[:60]
 
 
-def _draw(policy: str, seed: int, play: Callable[[Scene], None], *phases: Phase) -> None:
-    """Let Hypothesis draw two scenes: the plainest, with which it always begins, and one by the seed."""
-    rules = settings(
-        max_examples=2, phases=phases, database=None, deadline=None, verbosity=Verbosity.quiet,
-        report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-    seeded(f"{policy} {seed}")(rules(given(scenes(policy))(play)))()
-
-
 def drawn(policy: str, seed: int) -> Scene:
     """Return the scene of a policy and a seed: the same one on every machine."""
     found: list[Scene] = []
@@ -107,36 +95,25 @@ def drawn(policy: str, seed: int) -> Scene:
     def play(scene: Scene) -> None:
         found.append(scene)
 
-    _draw(policy, seed, play, Phase.generate)
+    draw(scenes(policy), f"{policy} {seed}", 2, play)
     return found[-1]
 
 
 def shrunk(policy: str, seed: int, problems: Problems, most_tries: int = MOST_TRIES) -> tuple[Scene, list[str]]:
-    """Let Hypothesis shrink the scene of a seed, which fails, as long as it fails in the same way.
+    """Shrink the scene of a seed, which fails, as long as it fails in the same way.
 
     So many scenes are tried at most. Return the smallest scene with its problems. A scene that passes when it is
     repeated has no problems and is not shrunk.
     """
-    found: tuple[Scene, list[str]] = drawn(policy, seed), []
-    known: dict[str, list[str]] = {}
-    wanted = ""
-    n_tries = -1
+    wanted: list[str] = []
 
-    def play(scene: Scene) -> None:
-        nonlocal found, wanted, n_tries
-        text = repr(scene)
-        n_tries += 1
-        if n_tries and (n_tries <= most_tries or text in known):
-            wrong = known.get(text) or problems(scene)
-            wanted = wanted or "".join(map(kind, wrong[:1]))
-            if wrong and wanted in map(kind, wrong):
-                known[text] = wrong
-                found = scene, wrong
-                raise AssertionError
+    def fails(scene: Scene) -> bool:
+        kinds = list(map(kind, problems(scene)))
+        wanted.extend(kinds[: not wanted])
+        return bool(kinds) and wanted[0] in kinds
 
-    with suppress(AssertionError, Flaky):
-        _draw(policy, seed, play, Phase.generate, Phase.shrink)
-    return found
+    scene = smallest(scenes(policy), f"{policy} {seed}", 2, 1, fails, most_tries)
+    return (drawn(policy, seed), []) if scene is None else (scene, problems(scene))
 
 
 def soak(policy: str, seeds: Iterable[int]) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from support import patience
 
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError
 from reliability import fuzz, fuzzing
+from reliability.cases import Dice, draw
 from reliability.fuzzing import Target, little_memory, outcome, run
-from reliability.mutations import JSON, TEXT, Dice, dice_of, mutated
+from reliability.mutations import JSON, TEXT, mutated
 
 #: Where the mutations go: the targets of a group whose names begin so, and how many. 20,000 in all.
 SHARES = [
@@ -67,7 +69,9 @@ def test_a_finding_is_shrunk_printed_and_kept(n: int, monkeypatch: pytest.Monkey
     target = _target(feed, b'{"now": 1, "events": []}'.rjust(n))
     tally = run(target, 500, seed=1)
     (finding,) = tally.findings
-    assert (len(finding.pieces), len(finding.pieces[0])) == (1, max(n, 2))
+    lead, changed = finding.pieces
+    assert (lead, b"00" in changed) == (b"lead", True)
+    assert len(changed) <= max(n, 24) + 9  # it has one small change
     assert tally.outcomes["FOUND"] > 1  # the others are the same one
     assert tally.n_mutations == tally.n_cases == 500
     assert f"made-up, --seed 1, case {finding.index}" in finding.description()
@@ -137,10 +141,16 @@ def test_too_much_memory_is_a_finding() -> None:
 
 def test_the_same_seed_gives_the_same_cases() -> None:
     for group in ("messages", "files"):
-        for name, (target, _) in fuzz.GROUPS[group]().items():
-            for index in range(3):
-                (lead, more), (again, more_again) = (target.pieces(dice_of(7, name, index)) for _ in range(2))
-                assert (lead, next(more)) == (again, next(more_again))
+        for target, _ in fuzz.GROUPS[group]().values():
+            both: list[list[tuple[Sequence[bytes], bytes]]] = [[], []]
+            for cases in both:
+
+                def play(batch: bytes) -> None:
+                    cases.extend((lead, next(more)) for lead, more in target.cases(batch))  # noqa: B023
+
+                draw(target.batches, f"7 {target.name}", 2, play)
+            assert both[0] == both[1]
+            assert len(set(map(repr, both[0]))) > 4
 
 
 @pytest.mark.parametrize("mutators", [JSON, TEXT])
@@ -148,7 +158,11 @@ def test_every_mutator_changes_something_and_none_fails(mutators: Sequence[objec
     samples = (b"", b"\0", b"{}", b'{"a": [1, "x", null], "b": {"c": -2.5e3}}', b"1 2 3\nx = 4\n", b"\xff" * 9)
     for mutator in dict.fromkeys(mutators):
         assert callable(mutator)
-        made = [mutator(dice_of(1, "m", n), raw, samples[3]) for n in range(40) for raw in samples]
+        made = [
+            mutator(Dice(random.Random(n).randbytes(60) + bytes(99)), raw, samples[3])
+            for n in range(40)
+            for raw in samples
+        ]
         assert any(one not in samples for one in made)
 
 

@@ -105,6 +105,20 @@ SCENES = {
         ]},
         dynamic=True,
     ),
+    # The rest of the read is part of what is left of the job; the check counted it as work.
+    "a job is suspended while it reads its checkpoint": Scene(
+        "ujfb", 8,
+        (
+            Job("w0!0", at=3.0, n=1, s=10.4, fields={
+                "walltime": 11.4, "checkpoint_interval_s": 2.4, "checkpoint_dump_s": 0.8, "checkpoint_read_s": 3.2,
+                "checkpoint_work_s": 8.0,
+            }),
+            Job("w0!1", at=4.0, n=1, s=8.0, fields={"walltime": 9.0, "urgent": True}),
+            Job("w0!2", at=5.0, n=8, s=1.0, fields={"walltime": 2.0, "urgent": True}),
+        ),
+        options={"correct": "doubling", "predict": "mean2", "on_failure": "requeue_first", "expected_repair_s": 0.5},
+        outages=(Outage(12.0, 15.0, "0"),), dynamic=True,
+    ),
 }  # fmt: skip
 
 
