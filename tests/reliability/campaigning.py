@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from typing import Final
 
-from reliability import children, tries, warm_workers
-from reliability.moments import Plan
-from reliability.tries import Found, Span
+from reliability import children, crash_checks, warm_workers
+from reliability.crash_checks import Found, Span
+from reliability.self_kill import Plan
 
 KEEPS: Final = ("figures", "jobs", "files")
 FOLDER: Final = "out"
@@ -73,15 +73,15 @@ class Study:
             )
             assert child.ended() == 0, child.errors
             self.whole[keep] = content(place / FOLDER)
-            self.parent[keep] = tries.counted(child.notes)
-            self.worker[keep] = tries.counted(children.noted_in(note))
+            self.parent[keep] = crash_checks.counted(child.notes)
+            self.worker[keep] = crash_checks.counted(children.noted_in(note))
         # The same with a worker that is a new interpreter, which has to load all modules first.
         place = written(folder / "new", "figures")
         (place / "token").touch()
         plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
         child = children.start(command(1), place, "new", environ=children.hooked(plan))
         assert child.ended() == 0, child.errors
-        self.new_worker = tries.counted(children.noted_in(place / "note"))
+        self.new_worker = crash_checks.counted(children.noted_in(place / "note"))
 
     def check_kept(self, found: Found, folder: Path, keep: str) -> None:
         """Check what a disturbed campaign has kept: each file is whole, but those that were just written."""
@@ -92,7 +92,7 @@ class Study:
 
     def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
         """Resume a campaign, and check that it equals an undisturbed one."""
-        tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
+        crash_checks.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
         self.check_whole(found, place / FOLDER, keep)
 
     def check_whole(self, found: Found, folder: Path, keep: str) -> None:
@@ -126,7 +126,7 @@ class Parent:
             before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
             parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
             moment.await_death(parent)
-            found.stage = found.stage or tries.stage_by(parent)
+            found.stage = found.stage or crash_checks.stage_by(parent)
             found.how = f"{keep}, {moment.how}"
             found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.errors[-300:]}")
             found.problems += children.strays()

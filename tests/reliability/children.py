@@ -21,8 +21,8 @@ from typing import Any, Final
 from support.patience import PATIENCE_S
 
 from pybatsched import __main__
-from reliability import moments
-from reliability.moments import Plan
+from reliability import self_kill
+from reliability.self_kill import Plan
 
 _TESTS: Final = Path(__file__).parents[1]
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER
@@ -145,7 +145,7 @@ def start(
         sys.argv[1:] = args
         if before is not None:
             before()
-        counter = None if own is None else moments.arm(own)
+        counter = None if own is None else self_kill.arm(own)
         code = __main__.main()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -210,7 +210,7 @@ def hooked(plan: Plan) -> dict[str, str]:
     """Return variables that arm each new interpreter."""
     given = os.environ.get("PYTHONPATH")
     places = [str(Path(__file__).with_name("hook")), str(_TESTS), *([given] if given else [])]
-    return {"PYTHONPATH": os.pathsep.join(places), moments.VARIABLE: json.dumps(plan)}
+    return {"PYTHONPATH": os.pathsep.join(places), self_kill.VARIABLE: json.dumps(plan)}
 
 
 def strays() -> list[str]:

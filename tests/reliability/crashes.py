@@ -29,8 +29,8 @@ from pybatsched import cli
 from pybatsched.cli.common.arguments import positive
 from pybatsched.policies import registry
 from reliability import campaigning, children, full_disks, serving, simulating
-from reliability.moments import STAGES
-from reliability.tries import Found
+from reliability.crash_checks import Found
+from reliability.self_kill import STAGES
 
 
 class Kind(Protocol):

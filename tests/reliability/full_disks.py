@@ -15,9 +15,9 @@ from typing import Final
 
 from support.patience import PATIENCE_S
 
-from reliability import campaigning, children, serving, simulating, tries, warm_workers
-from reliability.moments import BEFORE, MOVING, RUNNING
-from reliability.tries import Found
+from reliability import campaigning, children, crash_checks, serving, simulating, warm_workers
+from reliability.crash_checks import Found
+from reliability.self_kill import BEFORE, MOVING, RUNNING
 
 PAGE: Final = 4096
 _PLENTY: Final = "64m"
@@ -113,22 +113,24 @@ class FullDisk:
         found = Found(how="with earlier results" if has_earlier else "without")
         with disk.there():
             if has_earlier:
-                tries.ended_well(self._alone.command("fcfs"), place, found)
+                crash_checks.ended_well(self._alone.command("fcfs"), place, found)
             disk.fill()
             child = children.start(self._alone.command(), place, room=disk.room)
             child.ended()
             disk.make_room()
             _check_reported(found, child, place)
             if child.code == 0:
-                found.expect(tries.results_at(place / simulating.PREFIX) == new, "it ended with 0 without its results")
+                found.expect(
+                    crash_checks.results_at(place / simulating.PREFIX) == new, "it ended with 0 without its results"
+                )
                 found.expect(
                     (place / "j.pbj").read_bytes() == self._alone.journal, "it ended with 0 without its journal"
                 )
-            tries.check_results(found, place / simulating.PREFIX, new, old if has_earlier else None)
+            crash_checks.check_results(found, place / simulating.PREFIX, new, old if has_earlier else None)
             if child.code == 2 and (place / "j.pbj").exists():
-                tries.check_reading(found, place / "j.pbj")
-            tries.ended_well(self._alone.command(), place, found)
-            tries.check_next_results(found, place / simulating.PREFIX, new)
+                crash_checks.check_reading(found, place / "j.pbj")
+            crash_checks.ended_well(self._alone.command(), place, found)
+            crash_checks.check_next_results(found, place / simulating.PREFIX, new)
             found.expect((place / "j.pbj").read_bytes() == self._alone.journal, "the next journal is another")
         return found
 
@@ -157,7 +159,7 @@ class FullDisk:
                     (place / serving.JOURNAL).read_bytes() == pair.journal, "it ended with 0 without its journal"
                 )
             if server.code == 2 and (place / serving.JOURNAL).exists():
-                tries.check_reading(found, place / serving.JOURNAL)
+                crash_checks.check_reading(found, place / serving.JOURNAL)
             pair.check_next(found, place, endpoint)
         return found
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from reliability.playing import Played
+from reliability.scene_runs import Played
 from reliability.scenes import Scene
 from reliability.schedules import TICK, inexact, is_stopped_by_reservation, lineages
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
-from reliability.playing import Fate
+from reliability.scene_runs import Fate
 from reliability.scenes import FAILS, OTHER, WORK, Job, Scene
 
 #: What a run is rounded to, and a little more; jobs of no time are written down with ten ticks.

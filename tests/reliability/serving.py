@@ -12,10 +12,10 @@ from typing import Final
 from support.patience import PATIENCE_S
 
 from pybatsched.errors import PeerLostError
-from reliability import children, tries
+from reliability import children, crash_checks
 from reliability.children import Child
-from reliability.moments import BEFORE, RUNNING
-from reliability.tries import Found, Span
+from reliability.crash_checks import Found, Span
+from reliability.self_kill import BEFORE, RUNNING
 
 PREFIX: Final = "out/p"
 READY: Final = "waiting for Batsim at"
@@ -54,7 +54,7 @@ class Pair:
 
     def __init__(self, folder: Path, disturbed: str) -> None:
         self.inputs = folder
-        tries.write_inputs(folder)
+        crash_checks.write_inputs(folder)
         name = f"pair-{disturbed}"
         place = folder / name
         self.place(place)
@@ -66,8 +66,8 @@ class Pair:
         codes = (peer.ended(), server.ended())
         assert codes == (0, 0), peer.errors + server.errors
         self.journal = (place / JOURNAL).read_bytes()
-        self.whole = tries.results_at(place / PREFIX)
-        counted = tries.counted((server if disturbed == "server" else peer).notes)
+        self.whole = crash_checks.results_at(place / PREFIX)
+        counted = crash_checks.counted((server if disturbed == "server" else peer).notes)
         self.span = Span(counted.calls, counted.files, 1.0)
 
     def place(self, place: Path) -> None:
@@ -78,14 +78,14 @@ class Pair:
         """Check that the next pair, with the same endpoint, journal and prefix, is the same as without a crash."""
         server = server or children.start(serve(endpoint), place, "server2")
         found.expect(server.waits_until_printed(READY), f"the next server cannot begin: {server.errors[-300:]}")
-        tries.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")
+        crash_checks.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")
         code = server.ended()
         server.kill()
         found.expect(code == 0, f"the next server ended with {code}: {server.errors[-300:]}")
         found.expect((place / JOURNAL).read_bytes() == self.journal, "the next journal is not an undisturbed one")
         for path in (place / "out").glob("p_schedule.trace"):  # which the drop-in writes, and only that
             path.unlink()
-        tries.check_next_results(found, place / PREFIX, self.whole)
+        crash_checks.check_next_results(found, place / PREFIX, self.whole)
 
 
 @functools.cache
@@ -112,9 +112,9 @@ class Server:
         moment.await_death(server)
         journal = place / JOURNAL
         has_begun = journal.exists() and journal.stat().st_size > 0
-        found = Found(tries.stage_by(server, RUNNING if has_begun else BEFORE), f"{kind}, {moment.how}")
+        found = Found(crash_checks.stage_by(server, RUNNING if has_begun else BEFORE), f"{kind}, {moment.how}")
         found.expect(server.code in {0, -9}, f"the server ended with {server.code}: {server.errors[-300:]}")
-        tries.check_journal(found, journal, self.pair.journal, server.notes.get("n_requests", 0))
+        crash_checks.check_journal(found, journal, self.pair.journal, server.notes.get("n_requests", 0))
         if peer is not None:
             self._check_peer(found, place, peer, kind, has_begun)
         self.pair.check_next(found, place, endpoint)
@@ -134,7 +134,7 @@ class Server:
         is_reported = re.search(r"closed its connection|no answer|no scheduler", peer.errors)
         found.expect(is_reported, f"the simulation does not say why: {peer.errors[-300:]}")
         if kind == "simulate":
-            tries.check_results(found, place / PREFIX, None)
+            crash_checks.check_results(found, place / PREFIX, None)
 
 
 class PeerKilled:
@@ -154,14 +154,14 @@ class PeerKilled:
         peer = moment.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
         moment.await_death(peer)
         journal = place / JOURNAL
-        found.stage = tries.stage_by(peer, RUNNING if journal.stat().st_size else BEFORE)
+        found.stage = crash_checks.stage_by(peer, RUNNING if journal.stat().st_size else BEFORE)
         found.how = f"served, {kind}, {moment.how}"
         if not peer.notes.get("has_sent", moment.plan is None or peer.code == 0):
             self.pair.check_next(found, place, endpoint, server)  # it has received nothing of the first one
             return found
         self._check_server(found, server, journal)
         if kind == "simulate":
-            tries.check_results(found, place / PREFIX, self.pair.whole)
+            crash_checks.check_results(found, place / PREFIX, self.pair.whole)
         self.pair.check_next(found, place, endpoint)
         return found
 
@@ -173,4 +173,4 @@ class PeerKilled:
         if code == _LOST:
             is_reported = re.search("closed its connection after message|no message from Batsim within", server.errors)
             found.expect(is_reported, f"the server does not say why: {server.errors[-300:]}")
-        tries.check_reading(found, journal)
+        crash_checks.check_reading(found, journal)

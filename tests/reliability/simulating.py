@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.results import run_state
-from reliability import children, serving, tries
-from reliability.moments import AFTER, BEFORE, MOVING, RUNNING
-from reliability.tries import Found, Span
+from reliability import children, crash_checks, serving
+from reliability.crash_checks import Found, Span
+from reliability.self_kill import AFTER, BEFORE, MOVING, RUNNING
 
 PREFIX: Final = "out/a"
 
 
 def command(inputs: Path, policy: str = "easy") -> list[str]:
     """Return the command of the run that is disturbed, or of an earlier one."""
-    given = ["simulate", "--procs", str(tries.N_PROCS), "-w", str(inputs / "w.json"), "--policy", policy]
+    given = ["simulate", "--procs", str(crash_checks.N_PROCS), "-w", str(inputs / "w.json"), "--policy", policy]
     given += ["-e", PREFIX, "-q"]
     return [*given, "--journal", "j.pbj"] if policy == "easy" else given
 
@@ -27,21 +27,21 @@ class Alone:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        tries.write_inputs(folder)
+        crash_checks.write_inputs(folder)
         self.old = self._whole("old", "fcfs")
         self.new = self._whole("new", "easy")
         self.journal = (folder / "new" / "j.pbj").read_bytes()
         place = folder / "span"
         place.mkdir()
-        span = tries.span_of(self.command(), place)
+        span = crash_checks.span_of(self.command(), place)
         self.span = Span(span.calls, span.files, children.seconds_of(self.command(), place))
 
     def _whole(self, name: str, policy: str) -> dict[str, bytes]:
         place = self._folder / name
         place.mkdir()
-        tries.ended_well(self.command(policy), place, found := Found())
+        crash_checks.ended_well(self.command(policy), place, found := Found())
         assert not found.problems, found.problems
-        return tries.results_at(place / PREFIX)
+        return crash_checks.results_at(place / PREFIX)
 
     def command(self, policy: str = "easy") -> list[str]:
         """Return the command of the run that is disturbed, or of an earlier one."""
@@ -70,16 +70,16 @@ class Simulator:
         has_earlier = rng.random() < 0.5
         found = Found()
         if has_earlier:
-            tries.ended_well(alone.command("fcfs"), place, found)
+            crash_checks.ended_well(alone.command("fcfs"), place, found)
         moment = alone.span.draw(rng)
         child = moment.start(alone.command(), place)
         moment.await_death(child)
-        found.stage, found.how = tries.stage_by(child, self._stage(place, has_earlier)), moment.how
+        found.stage, found.how = crash_checks.stage_by(child, self._stage(place, has_earlier)), moment.how
         found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.errors[-300:]}")
-        tries.check_results(found, place / PREFIX, alone.new, alone.old if has_earlier else None)
-        tries.check_journal(found, place / "j.pbj", alone.journal, child.notes.get("n_requests", 0))
-        tries.ended_well(alone.command(), place, found)
-        tries.check_next_results(found, place / PREFIX, alone.new)
+        crash_checks.check_results(found, place / PREFIX, alone.new, alone.old if has_earlier else None)
+        crash_checks.check_journal(found, place / "j.pbj", alone.journal, child.notes.get("n_requests", 0))
+        crash_checks.ended_well(alone.command(), place, found)
+        crash_checks.check_next_results(found, place / PREFIX, alone.new)
         found.expect((place / "j.pbj").read_bytes() == alone.journal, "the next journal is not an undisturbed one")
         return found
 

@@ -15,8 +15,8 @@ from pybatsched.session.journal import JournalReader
 from pybatsched.session.session import Session
 from pybatsched.session.transcript import is_same
 from pybatsched.testing import plan_for
-from reliability.playing import Played, embedded, jobs_of, over_a_socket, over_bytes
 from reliability.promises import Promises
+from reliability.scene_runs import Played, embedded, jobs_of, over_a_socket, over_bytes
 from reliability.scenes import Job, Scene
 from reliability.schedules import schedule_problems
 

@@ -18,8 +18,8 @@ from support.process import run_cli
 from pybatsched import locks
 from pybatsched.results import run_state
 from pybatsched.session.journal import JournalReader
-from reliability import children, crashes, moments, simulating, tries
-from reliability.tries import Found
+from reliability import children, crash_checks, crashes, self_kill, simulating
+from reliability.crash_checks import Found
 
 
 def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +32,7 @@ def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
 def test_a_few_crashes_of_each_kind_find_no_problem() -> None:
     done = python("-m", "reliability.crashes", "--times", "3", "--jobs", "2", "--seed", "3")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[0] == "|"]
-    assert rows[0] == ["kind", "times", *moments.STAGES, "problems"]
+    assert rows[0] == ["kind", "times", *self_kill.STAGES, "problems"]
     assert [row[0] for row in rows[2:]] == list(crashes.KINDS), done.stdout + done.stderr
     for _kind, times, *stages, problems in rows[2:]:
         assert (times, problems) == ("3", "0"), done.stdout
@@ -50,7 +50,7 @@ def test_each_function_that_shows_progress_exists() -> None:
         for path in (ROOT / "pybatsched").rglob("*.py")
         for function in re.findall(r"^ *def (\w+)\(", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     }
-    assert moments.PROGRESS_CALLS.keys() - defined == set()
+    assert self_kill.PROGRESS_CALLS.keys() - defined == set()
 
 
 BREAKS_DOWN = """
@@ -72,41 +72,41 @@ def test_an_incomplete_series_of_crashes_fails() -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A directory with a complete run and its journal."""
-    tries.write_inputs(tmp_path)
+    crash_checks.write_inputs(tmp_path)
     assert run_cli(*simulating.command(tmp_path), cwd=tmp_path).returncode == 0
     return tmp_path
 
 
 def test_mixed_results_of_two_runs_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
-    whole = tries.results_at(prefix)
-    tries.check_results(found := Found(), prefix, whole)
+    whole = crash_checks.results_at(prefix)
+    crash_checks.check_results(found := Found(), prefix, whole)
     assert found.problems == []
     Path(f"{prefix}_summary.json").write_text("{}")
-    tries.check_results(found, prefix, whole)
+    crash_checks.check_results(found, prefix, whole)
     assert found.problems == ["the results are neither those before nor the new ones"]
-    tries.check_next_results(found := Found(), prefix, whole)
+    crash_checks.check_next_results(found := Found(), prefix, whole)
     assert found.problems == ["the results of the next run are not those of an undisturbed one"]
 
 
 def test_lost_earlier_results_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
-    state, whole = Path(f"{prefix}{run_state.MARK}"), tries.results_at(prefix)
+    state, whole = Path(f"{prefix}{run_state.MARK}"), crash_checks.results_at(prefix)
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
-    tries.check_results(found := Found(), prefix, None, earlier=whole)
+    crash_checks.check_results(found := Found(), prefix, None, earlier=whole)
     assert found.problems == []
     for suffix in whole:
         Path(f"{prefix}{suffix}").rename(f"{prefix}.part{suffix}")
-    tries.check_results(found, prefix, None)
+    crash_checks.check_results(found, prefix, None)
     assert found.problems == []
-    tries.check_results(found, prefix, None, earlier=whole)
+    crash_checks.check_results(found, prefix, None, earlier=whole)
     assert found.problems == ["the results before are gone, and there are no new ones"]
 
 
 def test_files_left_beside_results_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
     shutil.copy(f"{prefix}_jobs.csv", f"{prefix}.part_jobs.csv")
-    tries.check_next_results(found := Found(), prefix, tries.results_at(prefix))
+    crash_checks.check_next_results(found := Found(), prefix, crash_checks.results_at(prefix))
     assert found.problems == ["beside the next results there is ['a.part_jobs.csv']"]
 
 
@@ -115,7 +115,7 @@ def test_a_lock_that_stays_is_detected(run: Path) -> None:
     state = Path(f"{prefix}{run_state.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
     with locks.held(state, "taken"):
-        tries.check_results(found := Found(), prefix, tries.results_at(prefix))
+        crash_checks.check_results(found := Found(), prefix, crash_checks.results_at(prefix))
     assert "the mark's lock is still held" in found.problems
 
 
@@ -124,7 +124,7 @@ def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
-    tries.check_journal(found := Found(), path, whole)
+    crash_checks.check_journal(found := Found(), path, whole)
     assert found.problems == []
 
 
@@ -133,10 +133,10 @@ def test_a_journal_that_lacks_answered_messages_is_detected(run: Path) -> None:
     whole = path.read_bytes()
     n = sum(exchange.is_answered for exchange in JournalReader(path).exchanges())
     path.write_bytes(whole[:-100])
-    tries.check_journal(found := Found(), path, whole, n)
+    crash_checks.check_journal(found := Found(), path, whole, n)
     assert found.problems == []
     path.write_bytes(whole[: len(whole) // 2])
-    tries.check_journal(found, path, whole, n)
+    crash_checks.check_journal(found, path, whole, n)
     assert [problem.partition(",")[0] for problem in found.problems] == [f"message {n} came"]
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_journal_is_detected(run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     path.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
-    tries.check_journal(found := Found(), path, whole)
+    crash_checks.check_journal(found := Found(), path, whole)
     assert found.problems[0] == "the journal is no beginning of an undisturbed one"
     assert found.problems[1].startswith("the journal cannot be read: ")
 
@@ -199,7 +199,7 @@ def test_a_process_dies_at_each_call_that_touches_files(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         path.with_suffix(".half").unlink(missing_ok=True)
         assert run(scale="files", at=at) == -9
-        assert json.loads(note.read_text())["stage"] in moments.STAGES
+        assert json.loads(note.read_text())["stage"] in self_kill.STAGES
         seen.append((path.with_suffix(".half").exists(), path.exists()))
     assert (seen[0], seen[-1]) == ((False, False), (False, True))
     assert seen == sorted(seen, key=[(False, False), (True, False), (False, True)].index)

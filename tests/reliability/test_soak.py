@@ -18,10 +18,10 @@ from pybatsched.policies import registry
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
-from reliability import broken, playing, soak, soak_checks
-from reliability.others import Ledger
-from reliability.playing import Fate, Played, embedded
+from reliability import broken, scene_runs, soak, soak_checks
+from reliability.other_programs import Ledger
 from reliability.random_scenes import POLICIES, REGISTERING, choices
+from reliability.scene_runs import Fate, Played, embedded
 from reliability.scenes import Job, Outage, Scene, scene_in, text_of
 from reliability.schedules import schedule_problems
 from reliability.soak import drawn, kind, shrunk
@@ -152,7 +152,7 @@ def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch)
                 reply["events"].remove(starts[-1])
             return json.dumps(reply).encode()
 
-    monkeypatch.setattr(playing, "Session", Lossy)
+    monkeypatch.setattr(scene_runs, "Session", Lossy)
 
     def problems(scene: Scene) -> list[str]:
         return judge(scene).problems

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 from pybatsched.campaign import worker, workers
-from reliability import children, moments
+from reliability import children, self_kill
 
 
 def use() -> None:
@@ -81,7 +81,7 @@ def _work(fds: Sequence[int], ready: int, env: Mapping[str, str], preexec_fn: Ca
         tempfile.tempdir = None
         sys.stdin = os.fdopen(0)
         sys.stderr = os.fdopen(2, "w")
-        moments.arm_by_environment()
+        self_kill.arm_by_environment()
         worker.main()
     except BaseException:  # noqa: BLE001  this process ends here
         traceback.print_exc()

@@ -44,7 +44,7 @@ PROGRESS_CALLS: Final = {
     ("session/journal.py", "request"): _REQUEST,
     ("campaign/store.py", "__enter__"): _BEGIN,
     ("campaign/execute.py", "run_or_error"): _CELL,
-    ("outputs/files.py", "_open_all"): _BEGIN,
+    ("outputs/files.py", "written"): _BEGIN,
     ("results/writing.py", "finish"): _MOVE,
     ("formats/files.py", "write_text"): _MOVE,
     ("campaign/table.py", "frame"): _MOVE,

@@ -15,7 +15,7 @@ from pybatsched.results.run_state import MARK, SUFFIXES
 from pybatsched.session.journal import JournalReader
 from reliability import children
 from reliability.children import Child
-from reliability.moments import BEFORE, Plan
+from reliability.self_kill import BEFORE, Plan
 
 N_PROCS: Final = 4
 N_JOBS: Final = 40

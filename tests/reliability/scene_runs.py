@@ -26,7 +26,7 @@ from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
-from reliability.others import Ledger, Others
+from reliability.other_programs import Ledger, Others
 from reliability.scenes import Scene
 
 #: Looks at a session's engine after a message has been answered.
