@@ -17,7 +17,7 @@ from pybatsched.errors import PybatschedError, UnfinishedError, quantity, spelle
 from pybatsched.metrics import Outcome
 from pybatsched.metrics.compare.paired import stays_of
 from pybatsched.metrics.figures import figures_of_each, figures_of_run
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.results.run_state import WORKLOAD
 from pybatsched.runs.build import build
@@ -75,7 +75,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         raise UnfinishedError(
             f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
         )
-    jobs = JobTable.of_outcomes(outcomes, fields)
+    jobs = JobResults.of_outcomes(outcomes, fields)
     n_procs = built.scenario.platform.n_procs
     each = {key: figures_of_each(jobs, key, spec.tau_s) for key in cell["each"]}
     return {
@@ -95,12 +95,12 @@ KEPT_FIELDS: Final[dict[str, type[pl.DataType]]] = {
 }
 
 
-def _ends(jobs: JobTable, where: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+def _ends(jobs: JobResults, where: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     """Return id, submission and end of the jobs that are compared with a baseline."""
     return [(name, *stay) for name, stay in stays_of(jobs.evaluated.chosen(where)).items()]
 
 
-def _jobs(table: JobTable, address: str, tau_s: float) -> list[dict[str, Any]]:
+def _jobs(table: JobResults, address: str, tau_s: float) -> list[dict[str, Any]]:
     """Return a row per job with the address of its cell, its user, wait and slowdowns, and its facts."""
     own = ("id", "user", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "wait_s")
     frame = table.frame.select(pl.lit(address).alias("address"), *own, "n_procs", "n_segments").rename({"id": "job"})
@@ -111,7 +111,7 @@ def _jobs(table: JobTable, address: str, tau_s: float) -> list[dict[str, Any]]:
     return frame.with_columns(_field_column(table, name) for name in KEPT_FIELDS).to_dicts()
 
 
-def _field_column(table: JobTable, name: str) -> pl.Series:
+def _field_column(table: JobResults, name: str) -> pl.Series:
     """Return a field of all jobs; null where a job does not have it, or where a number is expected and not found."""
     is_text = KEPT_FIELDS[name] == pl.String
     values = [table.fields[row].get(name) for row in table.frame["row"]]

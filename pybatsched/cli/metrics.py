@@ -12,7 +12,7 @@ from pybatsched.cli.common import arguments, run_end
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.runs import Run, common_tau_s, read_latest
+from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.text_table import aligned
 
 _BOUNDED: Final = "bounded_slowdown"
@@ -74,11 +74,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(prefix: str, args: argparse.Namespace) -> Run:
+def _read(prefix: str, args: argparse.Namespace) -> SavedRun:
     return read_latest(prefix, args.workload, args.procs, newest=args.partial)
 
 
-def _notices(run: Run) -> dict[str, Mapping[str, Any]]:
+def _notices(run: SavedRun) -> dict[str, Mapping[str, Any]]:
     """Return rows with the state of an incomplete run, and with the number of jobs that do not count."""
     rows: dict[str, Mapping[str, Any]] = {}
     if (mark := run.run_state.mark) is not None:
@@ -89,7 +89,7 @@ def _notices(run: Run) -> dict[str, Mapping[str, Any]]:
     return rows
 
 
-def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
+def _table(run: SavedRun, base: SavedRun | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
     """Return rows of numbers by name: of the evaluated jobs, and of the whole machine."""
     jobs = run.evaluated
     jobs.check_measure(args.measure)

@@ -13,7 +13,7 @@ from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.runs import Run, common_tau_s, read_latest
+from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.report import campaign_figures, figure_style
 from pybatsched.report.campaign.points import Point, points_of
 from pybatsched.report.campaign_figures import CampaignPlotOptions
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tau_s(args: argparse.Namespace, runs: Sequence[Run]) -> float:
+def _tau_s(args: argparse.Namespace, runs: Sequence[SavedRun]) -> float:
     """Return the bound of bounded slowdowns. Runs may have different ones if the chart shows none."""
     is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
     return common_tau_s(runs if is_by_tau else [], args.tau)

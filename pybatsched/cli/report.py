@@ -13,7 +13,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.cli.common.progress import doing
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.runs import Run, common_tau_s, read_latest
+from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.report.provenance import labels_of
 from pybatsched.results.run_state import RunState
 from pybatsched.workload.formats.conversion import gc_paused
@@ -72,7 +72,7 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
     return 0
 
 
-def _read(args: argparse.Namespace) -> list[Run]:
+def _read(args: argparse.Namespace) -> list[SavedRun]:
     """Read the runs, each with its label."""
     if args.baseline:
         raise InputError("--baseline: works only with a campaign; of several runs, the first one is the baseline")
@@ -94,7 +94,7 @@ def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
     except ImportError as error:
         raise InputError.not_installed(f"reports need {error.name}", "report") from None
 
-    def of_runs(runs: Sequence[Run], journals: Sequence[str], tau_s: float) -> str:
+    def of_runs(runs: Sequence[SavedRun], journals: Sequence[str], tau_s: float) -> str:
         histories = []
         for run, journal in zip(runs, [*journals, *[""] * (len(runs) - len(journals))], strict=True):
             with doing(f"reading the journal of {run.label}"):

@@ -10,7 +10,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import public, warn
 from pybatsched.experiment.log import Time
-from pybatsched.metrics.runs import Run, common_tau_s
+from pybatsched.metrics.saved_runs import SavedRun, common_tau_s
 from pybatsched.settings import TIME
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Plots:
     `tau_s` is the bound of bounded slowdowns, if not that of the runs.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[SavedRun]) -> None:
         self._runs = runs
 
     def cdf(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:

@@ -19,9 +19,9 @@ from pybatsched.campaign.table import against, frame as campaign_frame, grouped,
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import checked_type, in_python, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns, renamed
+from pybatsched.experiment.one_run import Folder, RunRequest, run_one
 from pybatsched.experiment.plots import CampaignPlots, Plots
-from pybatsched.experiment.running import Folder, Task, run_task
-from pybatsched.metrics import runs as files, summary
+from pybatsched.metrics import saved_runs as files, summary
 from pybatsched.metrics.compare.grouped import (
     ORIGIN,
     OTHER_JOBS,
@@ -71,7 +71,7 @@ class Run:
         workload: str = "",
         origin: str = "",
         seed: int | None = None,
-        task: Task | None = None,
+        request: RunRequest | None = None,
         folder: Folder | None = None,
     ) -> None:
         self.policy = policy
@@ -79,7 +79,7 @@ class Run:
         self.origin = origin
         self.seed = seed
         self._prefix = prefix
-        self._task = task
+        self._request = request
         self._folder = folder  # removed with this object
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class Run:
         return f"Run({self.policy!r} on {self.workload!r}{seed}: {quantity(len(self.record.records), 'job')})"
 
     @cached_property
-    def record(self) -> files.Run:
+    def record(self) -> files.SavedRun:
         """The run as the commands read it."""
-        fields = None if self._task is None else fields_of({"w0": self._task.log.workload})
+        fields = None if self._request is None else fields_of({"w0": self._request.log.workload})
         return replace(files.read_latest(self._prefix, own_fields=fields), name=self.policy)
 
     @property
@@ -146,17 +146,17 @@ class Run:
         """
         path = self._journal()
         with registry.also_known(_sources([self])):
-            found = explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+            found = explain(JournalReader(path, is_trusted=self._request is not None), job_id)
         return [(at, in_python(text)) for at, text in found]
 
     def _journal(self) -> str:
         path = self.record.journal
         if path and Path(path).exists():
             return path
-        if self._task is None:
+        if self._request is None:
             raise InputError(f"{self._prefix}: expected a run with a journal; simulate it with journal=True")
         self._journal_folder = folder = Folder()
-        run_task(self._task, f"{folder.name}/run", journal=True)
+        run_one(self._request, f"{folder.name}/run", journal=True)
         places = (self._prefix, f"{folder.name}/run")
         first, again = (Path(f"{place}{run_state.JOBS}").read_bytes() for place in places)
         if first != again:
@@ -203,8 +203,8 @@ class Run:
                 if Path(f"{self._prefix}{suffix}").exists():
                     shutil.copyfile(f"{self._prefix}{suffix}", f"{results.part}{suffix}")
             workload = Path(f"{results.part}{run_state.WORKLOAD}")
-            if self._task is not None and self._task.log.how_read is None:
-                batsim4.write(self._task.built().scenario.workloads["w0"], str(workload))
+            if self._request is not None and self._request.log.how_read is None:
+                batsim4.write(self._request.built().scenario.workloads["w0"], str(workload))
             if workload.exists():
                 digest = hashlib.sha256(workload.read_bytes()).hexdigest()
                 content["inputs"]["workloads"] = [{"file": f"{target}{run_state.WORKLOAD}", "sha256": digest}]
@@ -379,7 +379,7 @@ class Runs(_WithFigures, Sequence[Run]):
             raise InputError("expected at least one run, found none")
         return self._runs
 
-    def _named(self) -> list[files.Run]:
+    def _named(self) -> list[files.SavedRun]:
         """Return the runs with labels that tell them apart."""
         self._some()
         several = [name for name in KEYS if len({getattr(run, name) for run in self}) > 1] or ["policy"]
@@ -495,8 +495,10 @@ def read_campaign(folder: str | Path) -> Campaign:
 
 def _sources(runs: Iterable[Run]) -> list[registry.PolicySource]:
     """Return the policies of runs of this process, which journals name: they may be classes of a notebook."""
-    tasks = [run._task for run in runs]  # noqa: SLF001  of this module
-    return [task.spec.policy.source for task in tasks if task is not None and task.spec.policy is not None]
+    requests = [run._request for run in runs]  # noqa: SLF001  of this module
+    return [
+        request.spec.policy.source for request in requests if request is not None and request.spec.policy is not None
+    ]
 
 
 def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:

@@ -21,8 +21,8 @@ from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
 from pybatsched.experiment.arguments import PACKAGE, checked_type, public, warn
 from pybatsched.experiment.log import Log, as_log
+from pybatsched.experiment.one_run import Folder, RunRequest, run_one, warn_all
 from pybatsched.experiment.policies import PolicyLike, policy as choose
-from pybatsched.experiment.running import Folder, Task, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs, WorkerDiedError
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, WorkloadSpec
@@ -114,17 +114,17 @@ def simulate(
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():
         raise InputError("seeds: expected at least one, found none")
-    tasks = [
-        Task(one, replace(run, policy=choice, seed=seed))
+    requests = [
+        RunRequest(one, replace(run, policy=choice, seed=seed))
         for make in _logs(log)
         for choice in choices
         for one, seed in _per_seed(make, choice.has_seed or run.machine.draws, all_seeds)
     ]
-    _check_labels(tasks)
+    _check_labels(requests)
     if workers > 1 or client is not None:
-        runs = Runs(_parallel(tasks, workers, client, journal=journal, progress=progress))
+        runs = Runs(_parallel(requests, workers, client, journal=journal, progress=progress))
     else:
-        runs = Runs(_one_by_one(tasks, journal=journal, progress=progress))
+        runs = Runs(_one_by_one(requests, journal=journal, progress=progress))
     return runs[0] if is_single else runs
 
 
@@ -172,38 +172,38 @@ def _per_seed(
         yield (make if isinstance(make, Log) else as_log(make(seed))), seed
 
 
-def _check_labels(tasks: Sequence[Task]) -> None:
+def _check_labels(requests: Sequence[RunRequest]) -> None:
     """Raise InputError if two runs have the same workload, label and seed, or if there is no run."""
-    if not tasks:
+    if not requests:
         raise InputError("expected at least one workload and one policy")
     seen: set[tuple[str, str, int | None]] = set()
-    for task in tasks:
-        key = (task.log.name, task.label, task.spec.seed)
+    for request in requests:
+        key = (request.log.name, request.label, request.spec.seed)
         if key in seen:
             raise InputError(
-                f"policy {task.label} on {task.log.name}: expected different labels; use policy(…, label=…) or "
+                f"policy {request.label} on {request.log.name}: expected different labels; use policy(…, label=…) or "
                 "log.named(…)"
             )
         seen.add(key)
 
 
-def _run_of(task: Task, folder: Folder) -> Run:
+def _run_of(request: RunRequest, folder: Folder) -> Run:
     return Run(
         f"{folder.name}/run",
-        policy=task.label,
-        workload=task.log.name,
-        origin=task.log.origin,
-        seed=task.spec.seed,
-        task=task,
+        policy=request.label,
+        workload=request.log.name,
+        origin=request.log.origin,
+        seed=request.spec.seed,
+        request=request,
         folder=folder,
     )
 
 
-def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list[Run]:
-    """Run all tasks in this process. A KeyboardInterrupt returns the finished runs."""
+def _one_by_one(requests: Sequence[RunRequest], *, journal: bool, progress: bool) -> list[Run]:
+    """Run all requests in this process. A KeyboardInterrupt returns the finished runs."""
     runs: list[Run] = []
-    with _bar(sum(len(task.log) for task in tasks), "job", is_shown=progress) as bar:
-        for task in tasks:
+    with _bar(sum(len(request.log) for request in requests), "job", is_shown=progress) as bar:
+        for request in requests:
             folder = Folder()
             done = 0
 
@@ -212,16 +212,16 @@ def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list
                 bar.update(n_over - done)
                 done = n_over
 
-            bar.set_description(task.label, refresh=False)  # a bar that is not shown yet stays hidden
+            bar.set_description(request.label, refresh=False)  # a bar that is not shown yet stays hidden
             try:
-                warn_all(run_task(task, f"{folder.name}/run", progress=update if progress else None, journal=journal))
+                warn_all(run_one(request, f"{folder.name}/run", progress=update if progress else None, journal=journal))
             except KeyboardInterrupt:
                 if not runs:
                     raise
-                _warn_interrupted(len(runs), len(tasks))
+                _warn_interrupted(len(runs), len(requests))
                 break
-            bar.update(len(task.log) - done)
-            runs.append(_run_of(task, folder))
+            bar.update(len(request.log) - done)
+            runs.append(_run_of(request, folder))
     return runs
 
 
@@ -242,69 +242,71 @@ def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Call:
-    """A task as a cell of the worker processes of campaigns: a pickled call."""
+    """A request as a cell of the worker processes of campaigns: a pickled call."""
 
     address: str
-    task: Task
+    request: RunRequest
     prefix: str
     journal: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return what the worker process reads."""
-        call = _pickled(run_in_worker, self.task, self.prefix, self.journal)
+        call = _pickled(run_in_worker, self.request, self.prefix, self.journal)
         return {"address": self.address, "call": call, "path": sys.path}
 
 
 def _parallel(
-    tasks: Sequence[Task], workers: int, client: Client | None, *, journal: bool, progress: bool
+    requests: Sequence[RunRequest], workers: int, client: Client | None, *, journal: bool, progress: bool
 ) -> list[Run]:
-    """Run all tasks in other processes. A KeyboardInterrupt returns the finished runs, in order.
+    """Run all requests in other processes. A KeyboardInterrupt returns the finished runs, in order.
 
-    If a process dies, the other tasks are run, and WorkerDiedError has the finished runs.
+    If a process dies, the other requests are run, and WorkerDiedError has the finished runs.
     """
-    folders = [Folder() for _ in tasks]
+    folders = [Folder() for _ in requests]
     done: dict[int, Run] = {}
     died: list[str] = []
     if client is None:
-        results = _on_this_machine(tasks, folders, workers, journal)
+        results = _on_this_machine(requests, folders, workers, journal)
     else:
-        results = _on_dask(tasks, folders, client, journal)
-    with _bar(len(tasks), "run", is_shown=progress) as bar, closing(results):
+        results = _on_dask(requests, folders, client, journal)
+    with _bar(len(requests), "run", is_shown=progress) as bar, closing(results):
         try:
             for number, result in results:
                 for stream, text in ((sys.stdout, result.get("stdout")), (sys.stderr, result.get("stderr"))):
                     if text:
                         bar.write(text, file=stream, end="")  # above the bar
                 bar.update(1)
-                task = tasks[number]
+                request = requests[number]
                 if str(result.get("error", "")).startswith(DIED):
-                    seed = "" if task.spec.seed is None else f", seed {task.spec.seed}"
-                    died.append(f"policy {task.label} on {task.log.name}{seed}: {result['error'].removeprefix(DIED)}")
+                    seed = "" if request.spec.seed is None else f", seed {request.spec.seed}"
+                    died.append(
+                        f"policy {request.label} on {request.log.name}{seed}: {result['error'].removeprefix(DIED)}"
+                    )
                     continue
                 if "error" in result:
                     raise _as_error(result)
                 warn_all(result["warnings"])
-                done[number] = _run_of(task, folders[number])
+                done[number] = _run_of(request, folders[number])
         except KeyboardInterrupt:
             if not done:
                 raise
-            _warn_interrupted(len(done), len(tasks))
+            _warn_interrupted(len(done), len(requests))
     runs = [done[number] for number in sorted(done)]
     if died:
         died.append(
             "expected processes that end after their runs; SIGKILL often means too little memory: use fewer workers. "
-            f"{len(runs)} of {quantity(len(tasks), 'run')} finished: see `runs` of this error"
+            f"{len(runs)} of {quantity(len(requests), 'run')} finished: see `runs` of this error"
         )
         raise WorkerDiedError("\n".join(died), Runs(runs))
     return runs
 
 
 def _on_this_machine(
-    tasks: Sequence[Task], folders: Sequence[Folder], workers: int, journal: bool
+    requests: Sequence[RunRequest], folders: Sequence[Folder], workers: int, journal: bool
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
     calls = [
-        _Call(str(number), task, f"{folder.name}/run", journal)
-        for number, (task, folder) in enumerate(zip(tasks, folders, strict=True))
+        _Call(str(number), request, f"{folder.name}/run", journal)
+        for number, (request, folder) in enumerate(zip(requests, folders, strict=True))
     ]
     with LocalWorkers(workers, lambda _address: "") as pool:
         for result in pool.run(calls):
@@ -313,14 +315,14 @@ def _on_this_machine(
 
 
 def _on_dask(
-    tasks: Sequence[Task], folders: Sequence[Folder], client: Client, journal: bool
+    requests: Sequence[RunRequest], folders: Sequence[Folder], client: Client, journal: bool
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
-    """Run tasks on a Dask cluster, whose workers need not share a file system with this process."""
+    """Run requests on a Dask cluster, whose workers need not share a file system with this process."""
     from dask.distributed import KilledWorker, as_completed  # noqa: PLC0415  an optional dependency
 
     numbers = {
-        client.submit(_run_elsewhere, _pickled(run_in_worker, task, None, journal), pure=False): number
-        for number, task in enumerate(tasks)
+        client.submit(_run_elsewhere, _pickled(run_in_worker, request, None, journal), pure=False): number
+        for number, request in enumerate(requests)
     }
     try:
         for future in as_completed(list(numbers)):
@@ -351,11 +353,11 @@ def _run_elsewhere(payload: str) -> dict[str, Any]:
     return result
 
 
-def run_in_worker(task: Task, prefix: str | None, journal: bool) -> dict[str, Any]:
-    """Run a task in a worker process, and return its warnings or its error; without a prefix also its files."""
+def run_in_worker(request: RunRequest, prefix: str | None, journal: bool) -> dict[str, Any]:
+    """Run a request in a worker process, and return its warnings or its error; without a prefix also its files."""
     folder = Folder()
     try:
-        found = run_task(task, prefix or f"{folder.name}/run", journal=journal)
+        found = run_one(request, prefix or f"{folder.name}/run", journal=journal)
     except PybatschedError as error:
         cause = error.__cause__
         frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)

@@ -30,8 +30,8 @@ from pybatsched.core.replacement import replace_policy
 from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, as_log
+from pybatsched.experiment.one_run import RunRequest, warn_all
 from pybatsched.experiment.policies import PolicyLike, policy as choose
-from pybatsched.experiment.running import Task, warn_all
 from pybatsched.experiment.simulating import INSTEAD, NOT_OF_SIMULATE
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.summary import Result, from_engine
@@ -223,7 +223,7 @@ class Simulation:
     ) -> None:
         settings = taken(Simulation.__init__, options)
         spec = RunSpec.of({**settings, "seed": seed}, choose(policy, **options))
-        built = Task(as_log(log), spec).built()
+        built = RunRequest(as_log(log), spec).built()
         warn_all(built.warnings)
         assert built.plan is not None
         self._seed, self._warns = seed, True

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pybatsched.core.events import FINAL_STATES, NOTHING
 from pybatsched.metrics import truncated
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import MAY_CONTINUE, digest_of_ids
 from pybatsched.metrics.summary import STATE_COUNTS
 
@@ -20,7 +20,7 @@ _STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "m
 
 
 def figures_of(
-    table: JobTable, n_procs: int, tau_s: float, summary: Mapping[str, Any] = NOTHING
+    table: JobResults, n_procs: int, tau_s: float, summary: Mapping[str, Any] = NOTHING
 ) -> dict[str, float | int | None]:
     """Return the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
 
@@ -69,7 +69,7 @@ def figures_of(
     return row | {name: value for name, value in of_facts.items() if name not in row}
 
 
-def counts_of(table: JobTable, summary: Mapping[str, Any]) -> dict[str, int]:
+def counts_of(table: JobResults, summary: Mapping[str, Any]) -> dict[str, int]:
     """Return the counts of the jobs of a run by their final states, of those left at its end, and which were lost."""
     frame = table.evaluated.frame
     states = Counter(frame["state"])
@@ -79,7 +79,7 @@ def counts_of(table: JobTable, summary: Mapping[str, Any]) -> dict[str, int]:
     return {"n_jobs": len(frame), **counts, "n_unfinished": summary.get("n_unfinished") or 0, **digest_of_ids(lost)}
 
 
-def figures_of_run(table: JobTable, n_procs: int, tau_s: float, summary: Mapping[str, Any]) -> dict[str, Any]:
+def figures_of_run(table: JobResults, n_procs: int, tau_s: float, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a run, with those that only its summary has: energy, and figures of the policy."""
     row: dict[str, Any] = figures_of(table, n_procs, tau_s, summary)
     row |= summary.get("energy") or {}
@@ -88,7 +88,7 @@ def figures_of_run(table: JobTable, n_procs: int, tau_s: float, summary: Mapping
     return {**own, **row} if isinstance(own, Mapping) else row
 
 
-def figures_of_each(table: JobTable, key: str, tau_s: float) -> dict[str, dict[str, float | int]]:
+def figures_of_each(table: JobResults, key: str, tau_s: float) -> dict[str, dict[str, float | int]]:
     """Return the figures of each class of jobs, such as each user: counts, means, maxima, totals of facts."""
     found: dict[str, dict[str, float | int]] = {}
     for name, members in table.evaluated.by_class(key).items():

@@ -90,7 +90,7 @@ class JobRecord(NamedTuple):
     `runtime_s` is the work that counts, without `extra_s`. If the job restarted from scratch, it is the run time of the
     last segment. If the job continued, it is the sum of the segments. Run time that a checkpoint has kept of earlier
     segments is added. `segments` are the runs in order; a rejected job has none. `fields` are the job's fields in the
-    workload file, if that was read. Measures of jobs are in `pybatsched.metrics.job_table`.
+    workload file, if that was read. Measures of jobs are in `pybatsched.metrics.job_results`.
     """
 
     id: str

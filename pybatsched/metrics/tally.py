@@ -1,4 +1,4 @@
-"""Compute the figures of a run while it runs, without polars: the same as `pybatsched.metrics.job_table`."""
+"""Compute the figures of a run while it runs, without polars: the same as `pybatsched.metrics.job_results`."""
 
 from __future__ import annotations
 

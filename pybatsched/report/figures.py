@@ -12,7 +12,7 @@ from pybatsched.errors import InputError, quantity, setting
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import durations, figure_style
@@ -76,12 +76,12 @@ class PlotOptions(NamedTuple):
         return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
 
 
-def figure_of(kind: str, runs: Sequence[Run], options: PlotOptions | None = None) -> Figure:
+def figure_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
     """Return a chart of runs: gantt, utilisation, queue, cdf or boxes. Raises InputError."""
     return _drawn(kind, runs, options or PlotOptions())[0]
 
 
-def draw(kind: str, runs: Sequence[Run], path: str | Path, options: PlotOptions) -> str:
+def draw(kind: str, runs: Sequence[SavedRun], path: str | Path, options: PlotOptions) -> str:
     """Draw one chart of runs into a file, and return a short description. Raises InputError."""
     figure_style.check_path(path)
     figure, summary = _drawn(kind, runs, options)
@@ -93,7 +93,7 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, options: PlotOptions)
     return f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{span}{on_axis}"
 
 
-def _drawn(kind: str, runs: Sequence[Run], options: PlotOptions) -> tuple[Figure, PlotSummary]:
+def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[Figure, PlotSummary]:
     """Return a chart and its description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
@@ -125,7 +125,7 @@ def _height(kind: str, n_runs: int, width: float) -> float:
     return 2.3 if is_narrow else 3.2
 
 
-def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
+def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     (run,) = runs
     axes = figure.add_subplot()
     collections: Any = importlib.import_module("matplotlib.collections")
@@ -260,7 +260,7 @@ def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -
     axes.set_xlabel(f"time ({unit})")
 
 
-def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
+def _draw_utilisation(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     """Draw a panel for each run, one below the other: lines of several runs in one panel would hide each other."""
     begin, end = _span_of(runs, options)
     found = [_part(run.usage, begin, end) for run in runs]
@@ -292,7 +292,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) ->
     return PlotSummary("processors in use over time")
 
 
-def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
+def _draw_queue(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     """Draw lines in one chart, or a panel for each of many runs; logarithmic if a line is near 0 most of the time."""
     are_panels = len(runs) > _MAX_LINES
     panels = figure.subplots(len(runs) if are_panels else 1, 1, squeeze=False, sharex=True, sharey=True)[:, 0]
@@ -327,7 +327,7 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
     return PlotSummary("waiting jobs over time", is_log)
 
 
-def _span_of(runs: Sequence[Run], options: PlotOptions) -> tuple[float, float]:
+def _span_of(runs: Sequence[SavedRun], options: PlotOptions) -> tuple[float, float]:
     """Return the time that all charts of some runs show, within the limits of the options. Raises InputError."""
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
@@ -354,7 +354,7 @@ def _part(steps: Steps, begin: float, end: float) -> Steps:
     return Steps(tuple(at for at, _ in pairs), tuple(value for _, value in pairs))
 
 
-def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
+def _legend(figure: Any, axes: Any, runs: Sequence[SavedRun]) -> None:
     if len(runs) > 1:
         labels = [run.label for run in runs]
         figure_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
@@ -391,7 +391,7 @@ def _value_axis(
         getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
 
-def _values(run: Run, options: PlotOptions) -> list[float]:
+def _values(run: SavedRun, options: PlotOptions) -> list[float]:
     jobs = run.evaluated.submitted_in(options.begin_s, options.end_s)
     found = sorted(jobs.values(options.measure, options.tau_s))
     if not found:
@@ -400,7 +400,7 @@ def _values(run: Run, options: PlotOptions) -> list[float]:
     return found
 
 
-def _draw_cdf(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
+def _draw_cdf(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     axes = figure.add_subplot()
     found = [_values(run, options) for run in runs]
     low, high = min(values[0] for values in found), max(values[-1] for values in found)
@@ -422,7 +422,7 @@ def _draw_cdf(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSum
     return PlotSummary(f"cdf of {title_of(options.measure)}", kind != "linear")
 
 
-def _draw_boxes(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
+def _draw_boxes(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     axes = figure.add_subplot()
     found = [distribution(_values(run, options)) for run in runs]
     statistics = [one for one in found if one is not None]
@@ -490,7 +490,7 @@ def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequenc
 
 
 #: Charts by name.
-KINDS: Final[dict[str, Callable[[Any, Sequence[Run], PlotOptions], PlotSummary]]] = {
+KINDS: Final[dict[str, Callable[[Any, Sequence[SavedRun], PlotOptions], PlotSummary]]] = {
     "gantt": _draw_gantt,
     "utilisation": _draw_utilisation,
     "queue": _draw_queue,

@@ -10,14 +10,16 @@ from bokeh.resources import INLINE
 
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.studies import Verdict
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report.campaign import page as campaign_page
 from pybatsched.report.run import page as run_page
 from pybatsched.version import __version__
 
 
-def of_runs(runs: Sequence[Run], histories: Sequence[run_page.JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
+def of_runs(
+    runs: Sequence[SavedRun], histories: Sequence[run_page.JobHistories] = (), tau_s: float = DEFAULT_TAU_S
+) -> str:
     """Return the page of one run or several. O(jobs). `histories` are those of the jobs of the first runs."""
     parts = run_page.parts_of(runs, histories, tau_s)
     return _page(parts.title, parts.sections, parts.script, "page.css", "runs.css")

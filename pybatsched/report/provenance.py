@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity, setting
-from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
+from pybatsched.metrics.saved_runs import READ_OPTIONS, SavedRun, read_options_of
 from pybatsched.report.durations import duration_text
 
 
@@ -86,7 +86,7 @@ _SIMULATORS: Final = {"batsim": "Batsim", "behaves_as_batsim": "embedded, as Bat
 _USUAL: Final = frozenset(("storage-sharing", "redis-hostname", "redis-port", "redis-prefix", "sched-config"))
 
 
-def rows_of(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
+def rows_of(runs: Sequence[SavedRun], tau_s: float) -> list[tuple[str, list[str]]]:
     """Return the rows of "What was run": a name, and the value for each run; no empty rows. O(runs)."""
     columns = [_of_run(run, tau_s) for run in runs]
     names = dict.fromkeys(name for column in columns for name in column)
@@ -94,7 +94,7 @@ def rows_of(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in rows if any(value != _UNKNOWN for value in values)]
 
 
-def _of_run(run: Run, tau_s: float) -> dict[str, str]:
+def _of_run(run: SavedRun, tau_s: float) -> dict[str, str]:
     summary = run.summary
     inputs, policy, versions = (_mapping(summary.get(name)) for name in ("inputs", "policy", "versions"))
     platform = "\n".join(_files(inputs.get("platform")))
@@ -151,7 +151,7 @@ def _checkpoints(settings: Mapping[str, Any]) -> str:
     return f"{first}\ndumps {dump}, reads {settings.get('read') or dump}"
 
 
-def _tau(run: Run, tau_s: float) -> str:
+def _tau(run: SavedRun, tau_s: float) -> str:
     """Return the bound of the page, and that of the run's own table if it differs."""
     return f"{tau_s:g} s" + ("" if run.tau_s in {None, tau_s} else f"\n({run.tau_s:g} s in its own table)")
 

@@ -131,7 +131,7 @@ def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False
     else:
         workload, report = reading.read(spec.file, log_options(spec), selection, lenient=spec.lenient)
     # A rule with places is about jobs, another one about the whole log.
-    rules = () if report is None else report.tallies.values()
+    rules = () if report is None else report.rule_counts.values()
     notes = [f"{spec.file}: {quantity(one.count, 'job') + ': ' if one.places else ''}{one.rule}" for one in rules]
     notes += [text] if (text := window_note(spec, workload)) else []
     if spec.feedback:
@@ -149,7 +149,7 @@ def window_note(spec: WorkloadSpec, workload: Workload) -> str:
 
 
 def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
-    """Return the settings by which a file was read, as in summaries; `metrics.runs` reads the file again with them."""
+    """Return the settings by which a file was read, as in summaries. `metrics.saved_runs` reads it again with them."""
     names = {"memory_unit": "memory_unit", "size_in": "size_in", "timezone": "timezone", "format": "log_format"}
     names |= {name: name for name in ("size", "run_times", "min_runtime", "unknown_runtime")}
     names["n_procs"] = "n_procs_of_workload"  # `n_procs` is the machine of the run

@@ -16,7 +16,7 @@ Fate = Literal["dropped", "changed", "noted"]
 
 
 @dataclass(slots=True)
-class Tally:
+class RuleCount:
     """How often a rule applied, and the first places, which are lines or jobs, as `where` says."""
 
     rule: str
@@ -37,7 +37,7 @@ class Tally:
         self.places += places[: PLACES_KEPT - len(self.places)]
 
     def shown(self) -> str:
-        """Return the tally as text: count, rule and first places."""
+        """Return the count as text: count, rule and first places."""
         if not self.places:
             return f"{self.count:>9,}  {self.rule}"
         more = ", ..." if self.count > len(self.places) else ""
@@ -45,14 +45,14 @@ class Tally:
         return f"{self.count:>9,}  {self.rule} ({self.where}{plural} {', '.join(map(str, self.places))}{more})"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the tally for the file: count, fate and first places."""
+        """Return the count for the file: count, fate and first places."""
         places = {"first_" + self.where + "s": list(self.places)} if self.places else {}
         return {"fate": self.fate, "count": self.count, **places}
 
 
 @dataclass(slots=True)
 class Report:
-    """The result of a conversion: jobs read, jobs kept, and a tally for each rule that applied.
+    """The result of a conversion: jobs read, jobs kept, and a count for each rule that applied.
 
     A job that is dropped is counted by exactly one rule, so `n_read == n_kept + n_dropped` always holds. Rules that
     change a job, or only note something about it, may count the same job more than once. `where` is what places are if
@@ -61,47 +61,47 @@ class Report:
 
     n_read: int = 0
     n_kept: int = 0
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    rule_counts: dict[str, RuleCount] = field(default_factory=dict)
     where: str = "line"
 
     def count(self, fate: Fate, rule: str, place: int | str, where: str = "") -> None:
         """Count one job under a rule. O(1)."""
-        tally = self.tallies.get(rule)
-        if tally is None:
-            tally = self.tallies[rule] = Tally(rule, fate, where=where or self.where)
-        tally.add(place)
+        rule_count = self.rule_counts.get(rule)
+        if rule_count is None:
+            rule_count = self.rule_counts[rule] = RuleCount(rule, fate, where=where or self.where)
+        rule_count.add(place)
 
-    def add(self, tallies: Iterable[Tally]) -> None:
+    def add(self, rule_counts: Iterable[RuleCount]) -> None:
         """Add rules that were counted for the whole log."""
-        for tally in tallies:
-            tally.where = self.where
-            self.tallies[tally.rule] = tally
+        for rule_count in rule_counts:
+            rule_count.where = self.where
+            self.rule_counts[rule_count.rule] = rule_count
 
     def count_changed(self, rule: str, jobs: Sequence[int | str]) -> None:
         """Count jobs, by their ids, that a rule changed, as `count` does for each. O(1)."""
         if jobs:
-            self.tallies.setdefault(rule, Tally(rule, "changed", where="job")).add_all(jobs)
+            self.rule_counts.setdefault(rule, RuleCount(rule, "changed", where="job")).add_all(jobs)
 
     def note(self, rule: str) -> None:
         """Add a note that is not about a single job."""
-        self.tallies[rule] = Tally(rule, "noted", 1)
+        self.rule_counts[rule] = RuleCount(rule, "noted", 1)
 
-    def of(self, fate: Fate) -> Iterator[Tally]:
-        """Return the tallies of one fate, in the order in which they first applied."""
-        return (tally for tally in self.tallies.values() if tally.fate == fate)
+    def of(self, fate: Fate) -> Iterator[RuleCount]:
+        """Return the counts of one fate, in the order in which they first applied."""
+        return (rule_count for rule_count in self.rule_counts.values() if rule_count.fate == fate)
 
     @property
     def n_dropped(self) -> int:
         """The number of jobs that were read and are not in the workload."""
-        return sum(tally.count for tally in self.of("dropped"))
+        return sum(rule_count.count for rule_count in self.of("dropped"))
 
     def lines(self) -> list[str]:
         """Return the report as text, line by line."""
         text = [f"{quantity(self.n_read, 'job')} read, {self.n_kept:,} kept, {self.n_dropped:,} dropped"]
         for fate in ("dropped", "changed", "noted"):
-            tallies = list(self.of(fate))
-            if tallies:
-                text += [f"{fate}:", *(tally.shown() for tally in tallies)]
+            rule_counts = list(self.of(fate))
+            if rule_counts:
+                text += [f"{fate}:", *(rule_count.shown() for rule_count in rule_counts)]
         return text
 
     def as_json(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Report:
             "read": self.n_read,
             "kept": self.n_kept,
             "dropped": self.n_dropped,
-            "rules": {spelled(rule): tally.as_json() for rule, tally in self.tallies.items()},
+            "rules": {spelled(rule): rule_count.as_json() for rule, rule_count in self.rule_counts.items()},
         }
 
 
@@ -152,17 +152,19 @@ class LintReport:
             finding = self.findings[what] = Finding(what, remedy, level)
         finding.add(place)
 
-    def add_tally(self, tally: Tally, remedy: str, level: Level = "note") -> None:
+    def add_rule_count(self, rule_count: RuleCount, remedy: str, level: Level = "note") -> None:
         """Add a finding whose places have been counted already."""
-        self.findings[tally.rule] = Finding(tally.rule, remedy, level, tally.count, list(tally.places))
+        self.findings[rule_count.rule] = Finding(
+            rule_count.rule, remedy, level, rule_count.count, list(rule_count.places)
+        )
 
-    def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
+    def add_bad_lines(self, bad: Mapping[str, RuleCount]) -> None:
         """Add the lines that a lenient reading has skipped."""
-        for rule, tally in bad.items():
+        for rule, rule_count in bad.items():
             finding = Finding(
-                f"bad {self.where}: {rule}", f"an error, or dropped ({setting('lenient')})", "odd", tally.count
+                f"bad {self.where}: {rule}", f"an error, or dropped ({setting('lenient')})", "odd", rule_count.count
             )
-            finding.places += tally.places
+            finding.places += rule_count.places
             self.findings[rule] = finding
 
     @property

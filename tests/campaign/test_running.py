@@ -22,7 +22,7 @@ from support.process import run_cli, run_process
 
 from pybatsched.campaign import table, workers
 from pybatsched.campaign.store import Store
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.report import provenance
 
 HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
@@ -132,9 +132,9 @@ def test_files_of_failed_cells_are_marked_incomplete(tmp_path: Path) -> None:
     assert sorted(states.values()) == ["failed", "finished", "finished", "finished"]
     summaries = [json.loads(path.read_text()) for path in (tmp_path / "out" / "runs").glob("*/run_summary.json")]
     assert [summary["prepared"] for summary in summaries] == [{"walltimes": "exact"}] * 3  # of random workloads
-    assert {dict(provenance.rows_of([Run("", (), 4, summary)], 10.0))["walltimes"][0] for summary in summaries} == {
-        "exact"
-    }
+    assert {
+        dict(provenance.rows_of([SavedRun("", (), 4, summary)], 10.0))["walltimes"][0] for summary in summaries
+    } == {"exact"}
     for path, state in states.items():
         shown = run_cli("metrics", str(path).removesuffix("_state.json"))
         assert shown.returncode == (7 if state == "failed" else 0)

@@ -13,7 +13,7 @@ from support import logs
 from support.patience import PATIENCE_MS, PATIENCE_S
 from support.process import run_cli
 
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report.run import charts
 from pybatsched.workload.generate.models import MODELS
 

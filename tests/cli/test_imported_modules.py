@@ -43,7 +43,7 @@ def test_a_simulation_imports_no_connections_codecs_and_formats_of_logs(tmp_path
     modules = simulating(tmp_path, "-q")
     assert "pybatsched_schedulers.easy" in modules
     codecs = ("pybatsched.protocol.v4", "pybatsched.protocol.v5", "pybatsched.session.session")
-    others = ("pybatsched.simulator.simgrid.kernel", "pybatsched.metrics.runs", "pybatsched.report")
+    others = ("pybatsched.simulator.simgrid.kernel", "pybatsched.metrics.saved_runs", "pybatsched.report")
     assert found((*_CONNECTIONS, *_RARE, *_CHECKS, "pybatsched.workload.logs", *codecs, *others), modules) == []
 
 

@@ -14,7 +14,7 @@ from support.process import run_cli
 
 from pybatsched.cli import simulate
 from pybatsched.cli.common.inputs import command_to_repeat
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 
 WORKLOAD = "a's.json"
 

@@ -14,7 +14,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import PolicyError
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import joined
 from pybatsched.testing import Workload, run_policy
 
@@ -242,7 +242,7 @@ def test_the_time_of_a_load_counts_as_wait(
     options: dict[str, Any], state: str, runtime_s: float, wait_s: float, ended_at: float
 ) -> None:
     jobs = Workload().job("a", n=1, s=10, at=2, walltime=15)
-    found = JobTable.of_outcomes(outcomes(run_policy(Loader, jobs, 2, config=DYNAMIC, **options)))
+    found = JobResults.of_outcomes(outcomes(run_policy(Loader, jobs, 2, config=DYNAMIC, **options)))
     (record,) = found.frame.iter_rows(named=True)
     assert (record["id"], record["state"], record["ended_at"]) == ("w0!a", state, ended_at)
     assert (record["runtime_s"], record["wait_s"], record["queue_time_s"]) == (runtime_s, wait_s, 0.0)
@@ -267,7 +267,7 @@ def test_every_job_does_its_work_after_its_loads(jobs: list[Any], load_s: float,
     assert not run.deadlocked
     rows = joined(outcomes(run))
     records = {record.id: record for record in rows}
-    waits = dict(JobTable.of(rows).frame.select("id", "wait_s").iter_rows())
+    waits = dict(JobResults.of(rows).frame.select("id", "wait_s").iter_rows())
     assert set(records) == {f"w0!{index:02}" for index in range(len(jobs))}
     for index, (_, _, work, more) in enumerate(jobs):
         record = records[f"w0!{index:02}"]

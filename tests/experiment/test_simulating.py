@@ -28,7 +28,7 @@ from pybatsched import Decision, InputError
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import PolicyError
 from pybatsched.experiment import simulating
-from pybatsched.experiment.running import run_task
+from pybatsched.experiment.one_run import run_one
 from pybatsched_schedulers.easy import Easy
 
 EXAMPLE = ROOT / "examples" / "workload.json"
@@ -185,7 +185,7 @@ def test_explain_repeats_the_run_with_a_journal(log: pb.Log) -> None:
 
 
 def test_ctrl_c_keeps_finished_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = run_task, []
+    real, calls = run_one, []
 
     def interrupted(*args: Any, **how: Any) -> Any:
         calls.append(args)
@@ -193,7 +193,7 @@ def test_ctrl_c_keeps_finished_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch
             raise KeyboardInterrupt
         return real(*args, **how)
 
-    monkeypatch.setattr(simulating, "run_task", interrupted)
+    monkeypatch.setattr(simulating, "run_one", interrupted)
     with pytest.warns(UserWarning, match="interrupted: 2 of 3 runs are finished"):
         runs = pb.simulate(log, ["fcfs", "easy", "conservative"], progress=False)
     assert [run.policy for run in runs] == ["fcfs", "easy"]

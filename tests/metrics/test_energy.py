@@ -18,7 +18,7 @@ from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import energy
 from pybatsched.metrics.energy import Energy
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import LOADED, with_cpu_load
 

@@ -17,8 +17,8 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.metrics.compare.comparison import read_summary
 from pybatsched.metrics.figures import figures_of
-from pybatsched.metrics.job_table import STRETCH_BOUND_S, JobTable
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.job_results import STRETCH_BOUND_S, JobResults
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.metrics.workload_fields import evaluated_ids, fields_of
 from pybatsched.workload import Workload
 
@@ -36,8 +36,8 @@ def test_which_jobs_are_evaluated() -> None:
     assert evaluated_ids({"w0": mixed, "w1": workload(a={})}) == frozenset({"w0!b"})
     assert evaluated_ids({"w0": workload(a={"evaluated": False})}) == frozenset()
     rows = [Outcome(f"w0!{name}", SUCCESS, 0.0, 0.0, 5.0, 1) for name in "abcd"]
-    assert JobTable.of_outcomes(rows, fields_of({"w0": mixed})).evaluated.frame["id"].to_list() == ["w0!b"]
-    assert len(JobTable.of_outcomes(rows, fields_of({"w0": workload(a={})})).evaluated) == 4
+    assert JobResults.of_outcomes(rows, fields_of({"w0": mixed})).evaluated.frame["id"].to_list() == ["w0!b"]
+    assert len(JobResults.of_outcomes(rows, fields_of({"w0": workload(a={})})).evaluated) == 4
 
 
 @pytest.mark.parametrize("value", [None, 1, "true", [True]])
@@ -51,7 +51,7 @@ def test_alone_s_must_be_a_time(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field alone_s: expected more than 0 seconds, found '):
         fields_of({"w0": workload(a={"alone_s": 5}, b={"alone_s": value})})
     with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, found "):
-        JobTable.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)], {"w0!b": {"alone_s": value}})
+        JobResults.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)], {"w0!b": {"alone_s": value}})
 
 
 jobs_of_a_run = st.lists(
@@ -83,7 +83,7 @@ def test_job_figures_use_evaluated_jobs_and_machine_figures_use_all(drawn: list[
         some.add(row)
         all_of_them.add(row)
     figures, whole = some.figures(4), all_of_them.figures(4)
-    jobs = JobTable.of_outcomes(rows, fields).evaluated
+    jobs = JobResults.of_outcomes(rows, fields).evaluated
     assert (figures.n_jobs, figures.n_left_out) == (len(jobs), n_rows - len(jobs))
     assert (figures.utilisation, figures.makespan_s) == (whole.utilisation, whole.makespan_s)
     if jobs.ran.height:
@@ -96,7 +96,7 @@ def test_job_figures_use_evaluated_jobs_and_machine_figures_use_all(drawn: list[
 
 # --- stretch ----------------------------------------------------------------------------------------------------------
 
-FLOWS = JobTable.of_outcomes(
+FLOWS = JobResults.of_outcomes(
     [Outcome(f"w0!{name}", SUCCESS, 0.0, 100.0, 500.0, 1) for name in "abc"]
     + [Outcome("w0!d", REJECTED, 0.0, 0.0, 0.0, 0)],
     {"w0!a": {"alone_s": 200, "user": "x"}, "w0!b": {"alone_s": 1200.0, "user": "x"}, "w0!d": {"alone_s": 1}},
@@ -116,7 +116,7 @@ def test_a_stretch_is_flow_over_what_the_job_takes_alone() -> None:
 
 
 def test_without_alone_s_there_are_no_stretches() -> None:
-    jobs = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 100.0, 500.0, 1, "stretch=5")])
+    jobs = JobResults.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 100.0, 500.0, 1, "stretch=5")])
     assert "stretch" not in jobs.plain_measures
     assert not [name for name in figures_of(jobs, 4, 60.0) if "stretch" in name], "no fact takes its name"
     with pytest.raises(InputError, match="measure 'stretch'"):

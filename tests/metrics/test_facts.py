@@ -19,9 +19,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figures import figures_of
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import facts_of
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
 
@@ -63,7 +63,7 @@ ROWS = [
 RECORDS = joined(ROWS, {"w0!a": {"user": "x", "urgent": True}, "w0!b": {"user": "y"}, "w0!c": {"user": "y"}})
 
 
-JOBS = JobTable.of(RECORDS)
+JOBS = JobResults.of(RECORDS)
 
 
 def test_facts_are_those_of_the_last_segment() -> None:
@@ -93,11 +93,11 @@ def test_facts_are_measures() -> None:
 
 
 def test_facts_job_by_job() -> None:
-    first = JobTable.of_outcomes([Outcome(f"w0!{n}", SUCCESS, 0, 0, 5, 1, f"load_s={n}") for n in (0, 2, 4)])
+    first = JobResults.of_outcomes([Outcome(f"w0!{n}", SUCCESS, 0, 0, 5, 1, f"load_s={n}") for n in (0, 2, 4)])
     second = joined(
         [Outcome("w0!0", SUCCESS, 0, 0, 5, 1, "load_s=3"), Outcome("w0!2", SUCCESS, 0, 9, 5, 1, "load_s=6")]
     )
-    both = paired(first, JobTable.of([*second, *joined([Outcome("w0!4", SUCCESS, 0, 0, 5, 1)])]), "load_s")
+    both = paired(first, JobResults.of([*second, *joined([Outcome("w0!4", SUCCESS, 0, 0, 5, 1)])]), "load_s")
     assert (both.n_pairs, both.n_ratios, both.mean_ratio, both.impacted_ratio) == (3, 1, 3, 3)
     assert both.ratio_of_means == (3 + 6) / (0 + 2)
 
@@ -114,7 +114,7 @@ def test_facts_are_figures_of_campaigns() -> None:
 def test_a_fact_never_replaces_a_figure() -> None:
     plain = [Outcome("w0!a", SUCCESS, 0, 10, 5, 1)]
     loud = [replace(plain[0], metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
-    before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
+    before, after = (figures_of(JobResults.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
     assert {name: after[name] for name in before} == before
     assert (after["total_n"], after["max_makespan"], after["total_wait"]) == (4, 3, 8)
 

@@ -17,7 +17,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, figure_names
 from pybatsched.metrics.compare.comparison import broken, read_condition, read_summary
 from pybatsched.metrics.figures import figures_of
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.report.campaign.points import points_of
 
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
@@ -53,7 +53,7 @@ def test_every_figure_of_a_run_is_in_the_tables() -> None:
     tally = Tally()
     for row in rows:
         tally.add(row)
-    names = {*figures_of(JobTable.of_outcomes(rows, fields), 4, 10.0), *tally.figures(4).as_dict()} - {"n_by_state"}
+    names = {*figures_of(JobResults.of_outcomes(rows, fields), 4, 10.0), *tally.figures(4).as_dict()} - {"n_by_state"}
     measures = {*figure_names.MEASURES, *figure_names.STRETCHES, "load_s"}
     known = {*figure_names.OF_RUNS, *(f"{text}_{one}" for text in figure_names.STATISTICS for one in measures)}
     known |= {f"{kind}_{name}" for kind in figure_names.KINDS for name in known}

@@ -11,7 +11,7 @@ from support.process import run_cli
 
 from pybatsched import __version__
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import common_tau_s, read_run
+from pybatsched.metrics.saved_runs import common_tau_s, read_run
 from pybatsched.report import provenance
 
 LOG = [logs.line(number, number, run=5, allocated=5, requested_s=20) for number in range(1, 11)]

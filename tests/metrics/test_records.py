@@ -20,9 +20,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
 from pybatsched.metrics.compare.paired import Stay, impact, paired
 from pybatsched.metrics.distributions import distribution, percentile
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import Lineage, lineage_of
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.metrics.series import Steps
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
@@ -67,7 +67,7 @@ def test_the_tally_and_the_table_agree(rows: list[Outcome]) -> None:
     tally = Tally()
     for row in rows:
         tally.add(row)
-    figures, jobs = tally.figures(4), JobTable.of_outcomes(rows)
+    figures, jobs = tally.figures(4), JobResults.of_outcomes(rows)
     assert figures.n_jobs == len(jobs)
     assert figures.n_by_state == Counter(jobs.frame["state"])
     waits, slowdowns = jobs.distribution("wait_s"), jobs.distribution("bounded_slowdown")
@@ -86,7 +86,7 @@ def test_the_tally_and_the_table_agree(rows: list[Outcome]) -> None:
 def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
     records = joined(rows)
     assert sorted(record.id for record in records) == sorted(row.id for row in rows if row.id.startswith("w0!"))
-    jobs = JobTable.of(records)
+    jobs = JobResults.of(records)
     assert jobs.frame["id"].to_list() == [record.id for record in records]
     names = ("flow_s", "wait_s", "runtime_s", "slowdown", "bounded_slowdown")
     for flow_s, wait_s, runtime_s, slowdown, bounded in zip(*map(jobs.values, names), strict=True):
@@ -97,7 +97,7 @@ def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
 
 @given(runs())
 def test_at_the_end_the_queue_is_empty_and_nothing_is_held(rows: list[Outcome]) -> None:
-    jobs = JobTable.of_outcomes(rows)
+    jobs = JobResults.of_outcomes(rows)
     for series in (jobs.procs_in_use(), jobs.queue_length()):
         assert list(series.times) == sorted(set(series.times))
         assert series.values[-1:] in {(), (0.0,)}
@@ -146,9 +146,9 @@ def test_percentiles_lie_between_neighbours(p: float, value: float) -> None:
 
 def test_without_values_there_is_no_distribution() -> None:
     assert distribution([]) is None
-    assert JobTable.of_outcomes([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)]).distribution() is None
+    assert JobResults.of_outcomes([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)]).distribution() is None
     with pytest.raises(InputError, match="measure 'beauty': expected one of wait_s"):
-        JobTable.of([]).distribution("beauty")
+        JobResults.of([]).distribution("beauty")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_classes_by_kind_size_and_fields() -> None:
         "c": {"deadline": 9.0},
         "d": {"max_stay": 3},
     }
-    jobs = JobTable.of_outcomes([Outcome(name, SUCCESS, 0.0, 0.0, 5.0, n) for name, n in sizes.items()], fields)
+    jobs = JobResults.of_outcomes([Outcome(name, SUCCESS, 0.0, 0.0, 5.0, n) for name, n in sizes.items()], fields)
     assert {k: v.frame["id"].to_list() for k, v in jobs.by_class("kind").items()} == {
         "deadline": ["c", "d"],
         "regular": ["a"],
@@ -200,8 +200,8 @@ def test_classes_by_kind_size_and_fields() -> None:
 
 
 def test_pairs_of_runs_without_common_jobs() -> None:
-    one = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1)])
-    other = JobTable.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    one = JobResults.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    other = JobResults.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
     both = paired(one, other)
     assert (both.n_pairs, both.n_only_first, both.n_only_second) == (0, 1, 1)
     assert both.impacted is both.early is both.mean_ratio is both.ratio_of_means is both.response_ratio is None
@@ -209,7 +209,7 @@ def test_pairs_of_runs_without_common_jobs() -> None:
 
 @given(runs())
 def test_a_run_compared_with_itself_is_unchanged(rows: list[Outcome]) -> None:
-    jobs = JobTable.of_outcomes(rows)
+    jobs = JobResults.of_outcomes(rows)
     both = paired(jobs, jobs)
     assert both.impacted in {0.0, None}
     assert both.mean_ratio in {1.0, None}
@@ -235,8 +235,8 @@ def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[flo
 
 def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
     """A short job that waits a little changes one of them much, and the other little."""
-    first = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
-    second = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
+    first = JobResults.of_outcomes([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
+    second = JobResults.of_outcomes([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
     for measure in ("flow_s", "wait_s"):
         assert paired(first, second, measure).response_ratio == (20 + 800) / (1 + 1000)
     assert paired(first, second).impacted_ratio == (20 / 1 + 800 / 1000) / 2
@@ -248,7 +248,7 @@ def test_jobs_are_chosen_by_their_fields() -> None:
         "w0!b": {"external": False, "user": "bob"},
         "w0!c": {"user": 3},
     }
-    jobs = JobTable.of_outcomes([Outcome(name, SUCCESS, 0, 0, 1, 1) for name in fields], fields)
+    jobs = JobResults.of_outcomes([Outcome(name, SUCCESS, 0, 0, 1, 1) for name in fields], fields)
     for where, expected in (
         ({}, "abc"),
         ({"external": False}, "bc"),

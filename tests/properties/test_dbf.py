@@ -55,7 +55,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-class Run:
+class DbfRun:
     """A run that keeps its policy object."""
 
     def __init__(self, policy: str | type[Policy], workload: Workload, **options: Any) -> None:
@@ -77,7 +77,7 @@ class Run:
 @examples(600)
 @given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
 def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
-    fast, slow = Run("dbf", workload, **options), Run(SlowDbf, workload, **options)
+    fast, slow = DbfRun("dbf", workload, **options), DbfRun(SlowDbf, workload, **options)
     assert fast.spans == slow.spans
     missed = {job_id for job_id, at in slow.policy.accepted.items() if slow.end_of(job_id) > at}
     assert {text.split()[1] for text in fast.policy.broken_promises()} == missed
@@ -86,8 +86,8 @@ def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> No
 @examples(300)
 @given(workloads(), option_sets())
 def test_without_compression_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
-    fast = Run("dbf", workload, compression=False, **options)
-    assert fast.spans == Run(SlowDbf, workload, compression=False, **options).spans
+    fast = DbfRun("dbf", workload, compression=False, **options)
+    assert fast.spans == DbfRun(SlowDbf, workload, compression=False, **options).spans
 
 
 @examples(600)
@@ -95,8 +95,8 @@ def test_without_compression_equals_its_slow_twin(workload: Workload, options: d
 def test_no_accepted_deadline_is_missed(workload: Workload, options: dict[str, Any]) -> None:
     """Nor is a regular job later than the place it was given when it came. For jobs that end by their estimates."""
     options["fixpoint"] = True
-    slow = Run(SlowDbf, workload, **options)
-    fast = Run("dbf", workload, **options)
+    slow = DbfRun(SlowDbf, workload, **options)
+    fast = DbfRun("dbf", workload, **options)
     assert list(fast.policy.broken_promises()) == []
     for job_id, deadline_at in slow.policy.accepted.items():
         assert fast.end_of(job_id) <= deadline_at
@@ -141,7 +141,7 @@ def test_regular_jobs_are_not_delayed_by_waiting_jobs_with_distant_deadlines(wor
     for job in workload.jobs:
         if "max_stay" in job:
             job["max_stay"] = 1e6
-    Run(type("NotedDbf", (Dbf,), {"scheduler": Noted}), workload)
+    DbfRun(type("NotedDbf", (Dbf,), {"scheduler": Noted}), workload)
     assert all(place == alone for place, alone in seen)
 
 
@@ -177,7 +177,7 @@ class WatchedDbf(Dbf):
 def test_the_plan_is_consistent_after_every_message(
     workload: Workload, options: dict[str, Any], compression: bool
 ) -> None:
-    Run(WatchedDbf, workload, compression=compression, **options)
+    DbfRun(WatchedDbf, workload, compression=compression, **options)
 
 
 @examples(200)
@@ -219,7 +219,7 @@ def test_a_regular_job_is_placed_at_its_estimated_start(workload: Workload, comp
             if regular:
                 answers.append((before, after))
 
-    Run(Asked, workload, compression=compression)
+    DbfRun(Asked, workload, compression=compression)
     assert all(before == after for before, after in answers)
 
 
@@ -232,7 +232,7 @@ def test_a_new_job_that_ranks_first_causes_no_deadlock() -> None:
         .job("3", n=1, s=9, at=6, estimate=10, walltime=11, max_stay=53)
         .job("4", n=1, s=10, at=6, estimate=10, walltime=11)
     )
-    Run("dbf", jobs, order="narrowest")
+    DbfRun("dbf", jobs, order="narrowest")
 
 
 def starts(run: FakeBatsim) -> dict[str, float | None]:
@@ -274,7 +274,7 @@ def test_a_missed_deadline_breaks_no_other_deadline() -> None:
         .job("D2", n=4, s=5, at=2, estimate=5, walltime=6, deadline=27)
         .job("t", n=4, s=1, at=12, estimate=1, walltime=2, deadline=1000)
     )
-    run = Run("dbf", jobs)
+    run = DbfRun("dbf", jobs)
     assert starts(run.fake) == {"L": 0, "D2": 20, "D1": 25, "t": 30}
     assert [text.split()[1] for text in run.policy.broken_promises()] == ["w0!D1"]
 

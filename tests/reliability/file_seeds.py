@@ -23,7 +23,7 @@ from support.process import run_cli
 from support.tables import FRAMES, HEADER, MAPPING, PHILLY, ROWS, TEXTS, mapping, text_table
 
 from pybatsched.campaign.spec import read_spec
-from pybatsched.metrics.runs import read_latest
+from pybatsched.metrics.saved_runs import read_latest
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.session.explain import job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter

@@ -19,7 +19,7 @@ from support.process import run_cli, run_elsewhere, run_process
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report import campaign_figures, figures, page
 from pybatsched.report.campaign import points as samples
 from pybatsched.report.campaign_figures import CampaignPlotOptions

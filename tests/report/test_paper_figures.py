@@ -16,7 +16,7 @@ from support.process import run_cli
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.saved_runs import SavedRun, read_run
 from pybatsched.report import campaign_figures, figure_style
 from pybatsched.report.campaign.points import points_of
 from pybatsched.report.campaign_figures import CampaignPlotOptions
@@ -54,12 +54,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(place: Path) -> Run:
+def run(place: Path) -> SavedRun:
     return read_run(str(place / "few"))
 
 
 @pytest.fixture(scope="module")
-def six(run: Run) -> list[Run]:
+def six(run: SavedRun) -> list[SavedRun]:
     return [replace(run, name=label) for label in LONG]
 
 
@@ -74,7 +74,7 @@ def check_all_inside(figure: Any) -> None:
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("text", 7.2), ("5", 5.0)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: Run) -> None:
+def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: SavedRun) -> None:
     from matplotlib.figure import Figure
 
     found = figure_of(kind, [run], PlotOptions("wait_s", width=figure_style.width_of(width)))
@@ -82,7 +82,7 @@ def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, 
     assert found.get_figwidth() == inches
 
 
-def test_the_default_is_the_width_of_the_text(run: Run) -> None:
+def test_the_default_is_the_width_of_the_text(run: SavedRun) -> None:
     assert figure_of("cdf", [run]).get_figwidth() == 7.2
 
 
@@ -93,7 +93,7 @@ def test_invalid_widths_are_rejected(text: str, place: Path) -> None:
     assert done.stderr == f"pybatsched: --width {text}: expected column, text or 2 to 40 inches\n"
 
 
-def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: Run, tmp_path: Path) -> None:
+def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: SavedRun, tmp_path: Path) -> None:
     import matplotlib as mpl
 
     before = mpl.rcParams["pdf.fonttype"]
@@ -110,7 +110,7 @@ def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: Run, tmp_p
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
 @pytest.mark.parametrize("n", [2, 3, 6])
-def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, six: list[Run]) -> None:
+def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, six: list[SavedRun]) -> None:
     figure = figure_of("cdf", six[:n], PlotOptions("wait_s", width=width))
     figure.draw_without_rendering()
     (legend,) = figure.legends
@@ -126,7 +126,7 @@ def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, si
 
 
 @pytest.mark.parametrize("kind", ["utilisation", "queue", "boxes"])
-def test_no_text_is_outside_of_a_narrow_figure(kind: str, six: list[Run]) -> None:
+def test_no_text_is_outside_of_a_narrow_figure(kind: str, six: list[SavedRun]) -> None:
     check_all_inside(figure_of(kind, six, PlotOptions("wait_s", width=3.5)))
 
 
@@ -139,7 +139,7 @@ def test_a_word_that_is_too_wide_is_broken() -> None:
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
 @pytest.mark.parametrize("n", [3, 6])
-def test_labels_of_boxes_are_not_broken_within_words(n: int, width: float, six: list[Run]) -> None:
+def test_labels_of_boxes_are_not_broken_within_words(n: int, width: float, six: list[SavedRun]) -> None:
     names = [
         "conservative(compression=False)",
         "easy(order=sjf, assume_walltime=86400)",
@@ -192,7 +192,7 @@ def test_twelve_lines_differ_in_colour_or_dashes() -> None:
     assert len({str(figure_style.line(number)["linestyle"]) for number in range(6)}) == 6
 
 
-def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: Run) -> None:
+def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: SavedRun) -> None:
     many = read_run(str(place / "many"))
     assert [axes.get_ylabel() for axes in figure_of("gantt", [many]).axes] == ["processor", "wait"]
     assert [axes.get_ylabel() for axes in figure_of("gantt", [run]).axes] == ["processor"]
@@ -204,7 +204,7 @@ def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: Run)
     assert len(figure_of("gantt", [many], PlotOptions(end_s=3600.0)).axes) == 1
 
 
-def test_longer_waits_are_darker(run: Run) -> None:
+def test_longer_waits_are_darker(run: SavedRun) -> None:
     figure: Any = figure_of("gantt", [run], PlotOptions(color="wait"))
     (bars,) = figure.axes[0].collections
     waits = [record.segments[0].started_at - record.submitted_at for record in run.records]
@@ -262,7 +262,7 @@ def test_the_command_names_runs(place: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue"])
-def test_the_axis_of_time_has_these_ends(kind: str, run: Run) -> None:
+def test_the_axis_of_time_has_these_ends(kind: str, run: SavedRun) -> None:
     figure = figure_of(kind, [run], PlotOptions(begin_s=7200.0, end_s=36_000.0))
     assert figure.axes[0].get_xlim() == (7200.0, 36_000.0)
     half = figure_of(kind, [run], PlotOptions(end_s=36_000.0))
@@ -376,7 +376,7 @@ def test_invalid_options_for_a_campaign_are_rejected(
     assert message in done.stderr
 
 
-def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
+def test_unknown_figures_are_rejected_in_python(run: SavedRun) -> None:
     with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
         figure_of("joy", [run])
     with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):

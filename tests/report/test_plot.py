@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from support import campaigns
 from support.process import run_cli, run_with_little_room
 
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report import durations
 from pybatsched.report.figures import KINDS, PlotOptions
 from pybatsched.report.gantt import chart

@@ -10,7 +10,7 @@ import pytest
 from support.logs import line, log
 from support.process import run_cli
 
-from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.saved_runs import SavedRun, read_run
 from pybatsched.report import page, provenance
 from pybatsched.report.gantt.chart import workload_key
 
@@ -24,13 +24,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ran(folder: Path, name: str, *args: str) -> Run:
+def ran(folder: Path, name: str, *args: str) -> SavedRun:
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "-e", name, "-q", *args, cwd=folder)
     assert done.returncode == 0, done.stderr
     return read_run(str(folder / name))
 
 
-def shown_rows(*runs: Run) -> dict[str, list[str]]:
+def shown_rows(*runs: SavedRun) -> dict[str, list[str]]:
     return dict(provenance.rows_of(runs, 10.0))
 
 

@@ -20,7 +20,7 @@ from support.process import run_cli
 
 from pybatsched import __version__, cli
 from pybatsched.errors import BrokenPromiseError, InputError, PolicyError
-from pybatsched.metrics.runs import read_latest, read_run
+from pybatsched.metrics.saved_runs import read_latest, read_run
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.report import page

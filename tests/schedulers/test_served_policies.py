@@ -17,7 +17,7 @@ from support.process import Peer, Server, run_cli
 from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError
 from pybatsched.live.server import ServerOptions, serve
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 

@@ -17,7 +17,7 @@ from support.process import Server, run_cli
 from support.simulated import rows
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.results import run_state
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload.selection import Selection

@@ -25,7 +25,7 @@ _FEATURES = (
 
 
 @dataclass
-class Run:
+class BatsimRun:
     """The result of a run. `events` are all events of Batsim, by type and content."""
 
     exit_code: int
@@ -88,7 +88,7 @@ def _serve(socket: zmq.Socket[bytes], decider: _FirstFit, over: threading.Event)
             is_first = False
 
 
-def run_batsim5(directory: Path, *args: str) -> Run:
+def run_batsim5(directory: Path, *args: str) -> BatsimRun:
     """Run batsim5 in a directory with these arguments; its outputs go to out/."""
     decider, over = _FirstFit(), threading.Event()
     endpoint = f"ipc://{directory}/edc"
@@ -111,4 +111,4 @@ def run_batsim5(directory: Path, *args: str) -> Run:
     table = directory / "out" / "jobs.csv"
     rows = list(csv.DictReader(table.read_text().splitlines())) if table.exists() else []
     errors = done.stderr.decode(errors="replace")
-    return Run(done.returncode, errors, decider.events, {row["job_id"]: row for row in rows})
+    return BatsimRun(done.returncode, errors, decider.events, {row["job_id"]: row for row in rows})

@@ -100,7 +100,7 @@ ONE_OF_EACH = (
 
 def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
     """Return how often each rule of a conversion was used, and on which lines first."""
-    return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}
+    return {rule: (rule_count.count, rule_count.places) for rule, rule_count in report.rule_counts.items()}
 
 
 #: Columns of a log of Slurm for tests.

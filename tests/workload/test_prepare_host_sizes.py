@@ -49,7 +49,7 @@ def test_jobs_get_as_many_hosts_as_they_need_and_no_more(sizes: list[int], n_cor
     made, report = in_hosts(workload(*sizes), "node", n_cores)
     for cores, job in zip(sizes, made.jobs, strict=True):
         assert job["res"] * n_cores >= cores > (job["res"] - 1) * n_cores or cores == job["res"] == 0
-    rounded = report.tallies.get("cores that do not fill the last node: rounded up")
+    rounded = report.rule_counts.get("cores that do not fill the last node: rounded up")
     assert (0 if rounded is None else rounded.count) == sum(cores % n_cores > 0 for cores in sizes)
     assert made.n_procs == -(-64 // n_cores)
 
@@ -257,7 +257,7 @@ def test_a_window_moves_all_instants_and_changes_nothing_it_was_given() -> None:
     ]
     assert workload.jobs == before
     assert (report.n_read, report.n_kept, report.n_dropped) == (4, 2, 2)
-    assert (report.tallies[OUTSIDE].where, report.tallies[OUTSIDE].places) == ("job", ["j0", "j3"])
+    assert (report.rule_counts[OUTSIDE].where, report.rule_counts[OUTSIDE].places) == ("job", ["j0", "j3"])
     assert cut.about["shifted_by"] == 20.25
     assert cut.about["version"] == 1
     again, _ = prepare.select(cut, Selection(from_at=5))
@@ -279,10 +279,10 @@ def test_dependencies_on_jobs_cut_away() -> None:
     )
     cut, report = prepare.select(workload, Selection(max_jobs=3))
     assert [job.get("depends_on") for job in cut.jobs] == [None, "1", None]
-    assert report.tallies[TOO_MANY.format("3 jobs")].places == [3]
+    assert report.rule_counts[TOO_MANY.format("3 jobs")].places == [3]
     cut, report = prepare.select(workload, Selection(from_at=5))
     assert cut.jobs == [{"id": 3, "subtime": 0, "res": 1, "profile": "five"}]
-    assert report.tallies[LOOSE].places == [3]
+    assert report.rule_counts[LOOSE].places == [3]
 
 
 def test_a_selection_without_jobs_is_an_error() -> None:
@@ -295,12 +295,12 @@ def test_other_walltimes_for_delays() -> None:
     workload = made({"walltime": 50, "estimate": 40}, {"profile": "twice"})
     exact, report = prepare.with_walltimes(workload, Walltimes("exact"))
     assert [(job["walltime"], job["estimate"]) for job in exact.jobs] == [(6, 5), (13, 12)]
-    assert report.tallies["estimate and walltime set by the rule exact"].count == 2
+    assert report.rule_counts["estimate and walltime set by the rule exact"].count == 2
     double, _ = prepare.with_walltimes(workload, Walltimes.parse("factor:10"))
     assert [(job["walltime"], job.get("estimate")) for job in double.jobs] == [(50, None), (120, None)]
     none, report = prepare.with_walltimes(workload, Walltimes("none"))
     assert not any("walltime" in job or "estimate" in job for job in none.jobs)
-    assert report.tallies["estimate and walltime set by the rule none"].places == ["j0"]
+    assert report.rule_counts["estimate and walltime set by the rule none"].places == ["j0"]
     assert prepare.with_walltimes(workload, Walltimes("requested"))[0] is workload
 
 

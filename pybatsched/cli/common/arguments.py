@@ -24,7 +24,7 @@ from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     from pybatsched.live.batsim_options import Option
-    from pybatsched.metrics.runs import Run
+    from pybatsched.metrics.saved_runs import SavedRun
     from pybatsched.runs.spec import WorkloadSpec
     from pybatsched.workload.formats.files import Format
 
@@ -272,7 +272,7 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
         raise InputError(f"{output} is an input of this command; expected another output file")
 
 
-def refuse_to_overwrite_runs(output: str, runs: Iterable[Run], inputs: Iterable[str] = ()) -> None:
+def refuse_to_overwrite_runs(output: str, runs: Iterable[SavedRun], inputs: Iterable[str] = ()) -> None:
     """Raise InputError if a file to write is one of `inputs` or of a run: its results, journal and workloads."""
     read = list(inputs)
     for run in runs:

@@ -16,7 +16,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.compare.paired import OTHER_JOBS, ran_of
 from pybatsched.metrics.figure_names import is_count, resolved
 from pybatsched.metrics.outcomes import LOST_JOBS
-from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
+from pybatsched.metrics.saved_runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable

@@ -13,7 +13,7 @@ from pybatsched.metrics.outcomes import LOST_JOBS
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 
 if TYPE_CHECKING:
-    from pybatsched.metrics.job_table import JobTable
+    from pybatsched.metrics.job_results import JobResults
 
 #: Ends that differ by at most this many seconds are equal: files have six decimals.
 SAME_S: Final = 1.5e-6
@@ -139,7 +139,7 @@ def impact(first: Mapping[str, Stay], second: Mapping[str, Stay]) -> Impact:
     )
 
 
-def stays_of(jobs: JobTable) -> dict[str, Stay]:
+def stays_of(jobs: JobResults) -> dict[str, Stay]:
     """Return the stay of each job that ran, by its id. O(n)."""
     columns = jobs.ran.select("id", "submitted_at", "ended_at")
     return {job_id: Stay(submitted_at, ended_at) for job_id, submitted_at, ended_at in columns.iter_rows()}
@@ -174,7 +174,7 @@ class Paired:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def paired(first: JobTable, second: JobTable, measure: str = "flow_s", tau_s: float = DEFAULT_TAU_S) -> Paired:
+def paired(first: JobResults, second: JobResults, measure: str = "flow_s", tau_s: float = DEFAULT_TAU_S) -> Paired:
     """Compare two runs job by job. O(n log n)."""
     before, after = stays_of(first), stays_of(second)
     pairs = [job_id for job_id in before if job_id in after]

@@ -11,7 +11,7 @@ from pybatsched.metrics.workload_fields import kind_of
 from pybatsched.report.gantt.cluster_rows import Rows
 
 if TYPE_CHECKING:
-    from pybatsched.metrics.job_table import JobTable
+    from pybatsched.metrics.job_results import JobResults
 
 MOVES: Final = "moves"
 RESUBMITTED: Final = "resubmitted"
@@ -28,7 +28,7 @@ class Moved(NamedTuple):
     wait_s: float
 
 
-def moved(jobs: JobTable) -> list[Moved]:
+def moved(jobs: JobResults) -> list[Moved]:
     """Return all jobs that were moved or withdrawn, sorted by moves, then by withdrawals, largest first. O(n log n)."""
     own = jobs.frame
     rows = zip(own["id"], jobs.column(MOVES), jobs.column(RESUBMITTED), own["metadata"], own["wait_s"], strict=True)

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
+from pybatsched.metrics.saved_runs import READ_OPTIONS, SavedRun, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.gantt.bars import BLOCKED, bars_of, color_of, legend_of
 from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
@@ -69,7 +69,7 @@ _BUTTONS: Final = (
     ("→", "later"),
     ("all", "all of it"),
 )
-#: Options of reading that change the jobs of a workload (metrics.runs.READ_OPTIONS).
+#: Options of reading that change the jobs of a workload (metrics.saved_runs.READ_OPTIONS).
 _CHANGES_JOBS: Final = ("selection", "units", "log_format", "mapping", "size_in", "timezone", "scale_load")
 Histories = Mapping[str, Sequence[tuple[float, str]]]
 
@@ -86,7 +86,7 @@ def height(n_charts: int) -> int:
 
 
 def data_of(
-    run: Run, histories: Histories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
+    run: SavedRun, histories: Histories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
 ) -> dict[str, Any]:
     """Return the data of a run for the script: rectangles by start, and details of each job. O(n log n + r)."""
     rows, jobs = rows_of(run), run.jobs.ran
@@ -146,7 +146,7 @@ def _shortened(history: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
     return [*history[:half], left_out, *history[-half:]]
 
 
-def _job_colors(jobs: JobTable) -> Counts:
+def _job_colors(jobs: JobResults) -> Counts:
     """Return the index of each job's colour, by submission, so that it is the same in all runs. O(n log n)."""
     order = np.lexsort((np.array(jobs.frame["id"], np.str_), jobs.frame["submitted_at"].to_numpy()))
     colors = np.empty(len(order), np.int64)
@@ -154,7 +154,7 @@ def _job_colors(jobs: JobTable) -> Counts:
     return colors[jobs.frame["n_segments"].to_numpy() > 0]
 
 
-def workload_key(run: Run) -> str:
+def workload_key(run: SavedRun) -> str:
     """Return a key of a run's workloads, empty if unknown: with equal keys, equal ids are the same job."""
     inputs = run.summary.get("inputs")
     files = inputs.get("workloads") if isinstance(inputs, dict) else None

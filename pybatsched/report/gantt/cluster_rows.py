@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 
 #: A half-open interval of processors or rows.
 Interval: TypeAlias = tuple[int, int]
@@ -93,7 +93,7 @@ class BlockedHosts(NamedTuple):
     procs: Sequence[Interval]
 
 
-def blocked_hosts(run: Run, member: str, rows: Rows | None) -> list[BlockedHosts]:
+def blocked_hosts(run: SavedRun, member: str, rows: Rows | None) -> list[BlockedHosts]:
     """Return `reservations` or `unavailable` of a run's summary, without malformed entries. O(entries)."""
     found = []
     entries = run.summary.get(member)
@@ -107,7 +107,7 @@ def blocked_hosts(run: Run, member: str, rows: Rows | None) -> list[BlockedHosts
     return found
 
 
-def rows_of(run: Run) -> Rows | None:
+def rows_of(run: SavedRun) -> Rows | None:
     """Return the rows of a run's chart; None unless its summary has several clusters. O(jobs)."""
     if not run.clusters:
         return None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bokeh.palettes import Category20, Viridis256, YlOrRd
 
 from pybatsched.metrics.figure_names import KINDS
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -51,13 +51,13 @@ class Coloring(NamedTuple):
     classes: Sequence[Counts]
 
 
-def colorings_of(runs: Sequence[Run]) -> list[Coloring]:
+def colorings_of(runs: Sequence[SavedRun]) -> list[Coloring]:
     """Return all colorings of the jobs of some runs that have several classes, in the order of the list. O(jobs)."""
     found = [_by_user(runs), _by_size(runs), _by_wait(runs), _by_kind(runs), _by_workload(runs)]
     return [coloring for coloring in found if len(coloring.words) > 1]
 
 
-def default_coloring(runs: Sequence[Run], colorings: Iterable[Coloring]) -> str:
+def default_coloring(runs: Sequence[SavedRun], colorings: Iterable[Coloring]) -> str:
     """Return the coloring that is shown first: by job, or by wait if there are too many jobs for single colours."""
     is_long = any(run.jobs.ran.height > _MAX_COLORED_JOBS for run in runs)
     return "wait" if is_long and any(coloring.name == "wait" for coloring in colorings) else BY_JOB
@@ -88,7 +88,7 @@ def _by_name(name: str, title: str, names: Sequence[Sequence[str]], classes: dic
     return _used(name, title, list(classes.values()), columns)
 
 
-def _by_user(runs: Sequence[Run]) -> Coloring:
+def _by_user(runs: Sequence[SavedRun]) -> Coloring:
     n_jobs = Counter[str]()
     for run in runs:
         n_jobs.update(run.jobs.ran["user"])
@@ -103,7 +103,7 @@ def _by_user(runs: Sequence[Run]) -> Coloring:
     return _by_name("user", "user", users, {**classes, "": (_OTHERS, others)})
 
 
-def _by_size(runs: Sequence[Run]) -> Coloring:
+def _by_size(runs: Sequence[SavedRun]) -> Coloring:
     # The number of binary digits of each size.
     bits = [np.frexp(run.jobs.ran["n_procs"].to_numpy())[1].astype(np.int64) for run in runs]
     largest = max((int(own.max(initial=1)) for own in bits), default=1)
@@ -118,19 +118,19 @@ def _by_size(runs: Sequence[Run]) -> Coloring:
     return _used("size", "size", classes, columns)
 
 
-def _by_wait(runs: Sequence[Run]) -> Coloring:
+def _by_wait(runs: Sequence[SavedRun]) -> Coloring:
     edges = np.array([begin for begin, _ in _WAITS])
     columns = [np.searchsorted(edges, run.jobs.ran["wait_s"].to_numpy(), side="right") - 1 for run in runs]
     colors = ["#c6dbef", *YlOrRd[9][-2::-1]][: len(_WAITS)]
     return _used("wait", "wait", [(color, words) for color, (_, words) in zip(colors, _WAITS, strict=True)], columns)
 
 
-def _by_kind(runs: Sequence[Run]) -> Coloring:
+def _by_kind(runs: Sequence[SavedRun]) -> Coloring:
     kinds = [run.jobs.ran["kind"].to_list() for run in runs]
     return _by_name("class", "class", kinds, {kind: (_KIND_COLORS[kind], kind) for kind in KINDS})
 
 
-def _by_workload(runs: Sequence[Run]) -> Coloring:
+def _by_workload(runs: Sequence[SavedRun]) -> Coloring:
     names = [[job_id.split("!", 1)[0] for job_id in run.jobs.ran["id"]] for run in runs]
     known = sorted(set().union(*names), key=lambda name: (len(name), name))
     own = dict(zip(known, zip(DISTINCT[::2], known, strict=False), strict=False))

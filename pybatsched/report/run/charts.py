@@ -12,7 +12,7 @@ from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
 from pybatsched.metrics.figure_names import title_of
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import durations
@@ -56,7 +56,7 @@ class Resolution(NamedTuple):
     area_s: float = 0.0
 
 
-def resolution_of(runs: Sequence[Run]) -> Resolution:
+def resolution_of(runs: Sequence[SavedRun]) -> Resolution:
     """Return one resolution for all panels: means for lines and areas with too many steps. O(runs)."""
     n_steps = max((len(steps.times) for run in runs for steps in (run.usage, run.queue_length)), default=0)
     spans = [run.span for run in runs]
@@ -66,7 +66,7 @@ def resolution_of(runs: Sequence[Run]) -> Resolution:
 
 
 def over_time(
-    runs: Sequence[Run], what: Quantity, time: TimeAxis, resolution: Resolution, workload_keys: Sequence[str]
+    runs: Sequence[SavedRun], what: Quantity, time: TimeAxis, resolution: Resolution, workload_keys: Sequence[str]
 ) -> list[figure]:
     """Draw the processors in use (as a share), or the queue's length, over time, per run. O(n log n)."""
     is_share = what == "utilisation" and all(run.n_procs for run in runs)
@@ -100,7 +100,7 @@ def over_time(
     return panels
 
 
-def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
+def _steps(run: SavedRun, what: Quantity, *, is_share: bool) -> Steps:
     steps = run.usage if what == "utilisation" else run.queue_length
     return Steps(steps.times, tuple(value / run.n_procs for value in steps.values)) if is_share else steps
 
@@ -137,7 +137,7 @@ def _wheel(dimensions: Literal["both", "width"]) -> models.WheelZoomTool:
     return models.WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
 
 
-def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+def cumulative(runs: Sequence[SavedRun], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
     """Draw the cumulative distribution of a measure for all runs, with a legend to the right. O(n log n)."""
     is_time = measure.endswith("_s")
     wheel = _wheel("both")

@@ -9,8 +9,8 @@ import numpy as np
 
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
-from pybatsched.metrics.job_table import JobTable
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.job_results import JobResults
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.report.gantt.chart import Histories
 from pybatsched.report.run.page import JobHistories
 from pybatsched.session.explain import full_histories, job_histories
@@ -24,7 +24,7 @@ MAX_EXPLANATIONS: Final = 200_000
 _MAX_DELAY_S: Final = 1.0
 
 
-def read_histories(run: Run, given: str = "") -> JobHistories:
+def read_histories(run: SavedRun, given: str = "") -> JobHistories:
     """Read histories from the journal `given`, else from the run's own if it fits. Raises InputError. O(journal)."""
     path = given or journal_of(run)
     if not path:
@@ -44,12 +44,12 @@ def read_histories(run: Run, given: str = "") -> JobHistories:
         return JobHistories(note=f"The journal {path} is not shown: {str(error).removeprefix(f'{path}: ')}.")
 
 
-def journal_of(run: Run) -> str:
+def journal_of(run: SavedRun) -> str:
     """Return the journal in the run's state file, or ``PREFIX.pbj``; empty if there is neither."""
     return next((path for path in (run.journal, f"{run.prefix}.pbj") if path and Path(path).is_file()), "")
 
 
-def n_explanations(jobs: JobTable) -> int:
+def n_explanations(jobs: JobResults) -> int:
     """Estimate the number of explanations: one at each start, end and submission while a job waits."""
     begins, ends = jobs.segments["started_at"].to_numpy(), jobs.segments["ended_at"].to_numpy()
     submitted_at, started_at = jobs.ran["submitted_at"].to_numpy(), jobs.ran["started_at"].to_numpy()
@@ -58,7 +58,7 @@ def n_explanations(jobs: JobTable) -> int:
     return int(np.maximum(waited, 0).sum())
 
 
-def _histories(run: Run, path: str) -> JobHistories:
+def _histories(run: SavedRun, path: str) -> JobHistories:
     reader = JournalReader(path)
     _check_policy(reader, run)
     jobs = run.jobs
@@ -81,7 +81,7 @@ def _histories(run: Run, path: str) -> JobHistories:
     return JobHistories(found, " ".join(notes))
 
 
-def _check_policy(reader: JournalReader, run: Run) -> None:
+def _check_policy(reader: JournalReader, run: SavedRun) -> None:
     """Raise InputError if the journal is of another policy or of other options."""
     policy = run.summary.get("policy")
     if not isinstance(policy, dict):
@@ -94,7 +94,7 @@ def _check_policy(reader: JournalReader, run: Run) -> None:
             )
 
 
-def _check_starts(found: Histories, jobs: JobTable, path: str, run: Run) -> None:
+def _check_starts(found: Histories, jobs: JobResults, path: str, run: SavedRun) -> None:
     """Raise InputError if the start of a job differs from the journal."""
     for job_id, started_at in jobs.ran.select("id", "started_at").iter_rows():
         decided_at = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)

@@ -16,8 +16,8 @@ from pybatsched.metrics.distributions import distribution, mean_and_maximum, per
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
 from pybatsched.metrics.figures import counts_of
-from pybatsched.metrics.job_table import JobTable
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.job_results import JobResults
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.metrics.workload_fields import SHOWN_FIELDS
@@ -72,7 +72,7 @@ class Parts(NamedTuple):
     script: str
 
 
-def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> Parts:
+def parts_of(runs: Sequence[SavedRun], histories: Sequence[JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> Parts:
     """Return all parts of the page. O(jobs). `histories` are those of the first runs."""
     script, over_time, distributions = _lines(runs, tau_s)
     title = ", ".join(run.label for run in runs)
@@ -101,13 +101,13 @@ def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s:
     return Parts(title, sections, script)
 
 
-def _span(runs: Sequence[Run]) -> tuple[float, float]:
+def _span(runs: Sequence[SavedRun]) -> tuple[float, float]:
     """Return the time that all charts show: from the first submission to the last end of all runs."""
     spans = [run.span for run in runs if run.span[1] > run.span[0]]
     return min((begin for begin, _ in spans), default=0.0), max((end for _, end in spans), default=0.0)
 
 
-def _notices(runs: Sequence[Run]) -> list[str]:
+def _notices(runs: Sequence[SavedRun]) -> list[str]:
     """Return a warning for each run that is not complete, or that ran fewer jobs of its workload than another run."""
     found = []
     for k, text in _with_other_jobs(runs).items():
@@ -121,13 +121,13 @@ def _notices(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _with_other_jobs(runs: Sequence[Run]) -> dict[int, str]:
+def _with_other_jobs(runs: Sequence[SavedRun]) -> dict[int, str]:
     """Return which runs ran fewer or other jobs of their workload than another run, and how many."""
     counts = {k: [counts_of(run.jobs, run.summary)] for k, run in enumerate(runs)}
     return other_jobs(counts, lambda k: chart.workload_key(runs[k]))
 
 
-def _left_out(runs: Sequence[Run]) -> list[str]:
+def _left_out(runs: Sequence[SavedRun]) -> list[str]:
     """Return notes with the numbers of jobs that are left out."""
     found = [f"{run.label}: {run.left_out_text}." for run in runs if run.left_out_text]
     if found:
@@ -135,7 +135,7 @@ def _left_out(runs: Sequence[Run]) -> list[str]:
     return [f'<p class="note">{html.escape(text)}</p>' for text in found]
 
 
-def _provenance(runs: Sequence[Run], tau_s: float) -> str:
+def _provenance(runs: Sequence[SavedRun], tau_s: float) -> str:
     """Return the table "What was run", runs side by side; differences are marked."""
     head = "".join(f"<th>{html.escape(run.label)}</th>" for run in runs)
     rows = []
@@ -153,7 +153,7 @@ def _provenance(runs: Sequence[Run], tau_s: float) -> str:
     )
 
 
-def _summary(runs: Sequence[Run], tau_s: float) -> str:
+def _summary(runs: Sequence[SavedRun], tau_s: float) -> str:
     rows: list[list[str]] = [["jobs", *(number(len(run.evaluated)) for run in runs)]]
     if any(run.n_left_out for run in runs):
         rows.append(["jobs left out: not evaluated", *(number(run.n_left_out) for run in runs)])
@@ -183,7 +183,7 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
     return table(["", *(run.label for run in runs)], rows, "summary")
 
 
-def _predictions(runs: Sequence[Run]) -> list[str]:
+def _predictions(runs: Sequence[SavedRun]) -> list[str]:
     """Return the quality of predicted run times, all jobs and the users with most jobs; empty without predictions."""
     found: list[str] = []
     for k, run in enumerate(runs):
@@ -200,7 +200,7 @@ def _predictions(runs: Sequence[Run]) -> list[str]:
     return ["<h2>Predicted run times</h2>", *found] if found else []
 
 
-def _failures(runs: Sequence[Run]) -> list[str]:
+def _failures(runs: Sequence[SavedRun]) -> list[str]:
     """Return what failures of machines cost; empty without the option `on_failure`."""
     found = [run.summary.get("policy_figures") for run in runs]
     figures = [one if isinstance(one, dict) and "n_failures" in one else {} for one in found]
@@ -226,7 +226,7 @@ def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None,
     return mean, percentile(ordered, 50) if ordered else None, maximum
 
 
-def _lines(runs: Sequence[Run], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
+def _lines(runs: Sequence[SavedRun], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
     """Draw the Bokeh charts: return the script, the panels over time by quantity, and the distributions."""
     time = charts.time_axis(*_span(runs))
     resolution, keys = charts.resolution_of(runs), [chart.workload_key(run) for run in runs]
@@ -243,7 +243,7 @@ def _lines(runs: Sequence[Run], tau_s: float) -> tuple[str, Mapping[charts.Quant
 
 
 def _over_time(
-    runs: Sequence[Run], histories: Sequence[JobHistories], panels: Mapping[charts.Quantity, Sequence[str]]
+    runs: Sequence[SavedRun], histories: Sequence[JobHistories], panels: Mapping[charts.Quantity, Sequence[str]]
 ) -> list[str]:
     """Return all charts over time, with their common controls at the side."""
     colorings = colors.colorings_of(runs)
@@ -282,11 +282,11 @@ def _resolution_text(resolution: charts.Resolution) -> str:
     return f"A line is the mean over {durations.duration_text(resolution.line_s)}, the pale area is {area}."
 
 
-def _heading(run: Run, runs: Sequence[Run]) -> str:
+def _heading(run: SavedRun, runs: Sequence[SavedRun]) -> str:
     return f"<h3>{html.escape(run.label)}</h3>" if len(runs) > 1 else ""
 
 
-def _classes(runs: Sequence[Run], tau_s: float) -> str:
+def _classes(runs: Sequence[SavedRun], tau_s: float) -> str:
     """Return a table of figures by kind and by size of jobs, runs side by side."""
     keys: tuple[Literal["kind", "size"], ...] = ("kind", "size")
     head = ["jobs", *(f"{word} {title_of(measure)}" for measure in _CLASS_MEASURES for word in ("mean", "max"))]
@@ -304,12 +304,12 @@ def _classes(runs: Sequence[Run], tau_s: float) -> str:
     return grouped_table(head, [run.label for run in runs], rows, "classes")
 
 
-def _figures_of_class(jobs: JobTable, tau_s: float) -> list[str]:
+def _figures_of_class(jobs: JobResults, tau_s: float) -> list[str]:
     figures = [mean_and_maximum(jobs.values(measure, tau_s)) for measure in _CLASS_MEASURES]
     return [number(len(jobs)), *(number(value) for pair in figures for value in pair)]
 
 
-def _by_field(runs: Sequence[Run]) -> list[str]:
+def _by_field(runs: Sequence[SavedRun]) -> list[str]:
     """Return tables by fields in which jobs differ, of the values with most work in the first run, if any."""
     head = ["jobs", "processor-seconds", f"mean {title_of('wait_s')}"]
     tables = []
@@ -350,7 +350,7 @@ def _in_order(lists: Sequence[Sequence[str]]) -> list[str]:
     return sorted({name for names in lists for name in names}, key=sort_key)
 
 
-def _energy(runs: Sequence[Run]) -> list[str]:
+def _energy(runs: Sequence[SavedRun]) -> list[str]:
     """Return the section of energy; empty if no run simulated it."""
     if all(run.energy is None for run in runs):
         return []
@@ -359,7 +359,7 @@ def _energy(runs: Sequence[Run]) -> list[str]:
     return ["<h2>Energy</h2>", table(["", *(run.label for run in runs)], rows, "energy")]
 
 
-def _moved(runs: Sequence[Run]) -> list[str]:
+def _moved(runs: Sequence[SavedRun]) -> list[str]:
     """Return the section of the jobs with the most moves between clusters; empty if no policy reports moves."""
     sections = []
     for k, run in enumerate(runs):
@@ -380,7 +380,7 @@ def _moved(runs: Sequence[Run]) -> list[str]:
     return ["<h2>Jobs moved most</h2>", *sections] if sections else []
 
 
-def _pairs(runs: Sequence[Run], tau_s: float) -> list[str]:
+def _pairs(runs: Sequence[SavedRun], tau_s: float) -> list[str]:
     """Compare runs with the first one job by job, with a note on runs that have other workloads."""
     others = [run.label for run in runs[1:] if chart.workload_key(run) != chart.workload_key(runs[0])]
     note = f"Runs with other workloads: {', '.join(others)}. For these, jobs are paired by their ids."

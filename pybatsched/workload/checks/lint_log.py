@@ -56,8 +56,8 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     if known is None:
         rule = ESTIMATE if peak > largest or (log.has_records and log.has_starts) else LARGEST
         found.add(rule.format(log.unit), f"taken (or {setting('n_procs')})", log.first_line, "note")
-    for tally in log.tallies:
-        found.add_tally(tally, "dropped" if tally.fate == "dropped" else "ignored")
+    for rule_count in log.rule_counts:
+        found.add_rule_count(rule_count, "dropped" if rule_count.fate == "dropped" else "ignored")
     for remark in log.remarks:
         found.add(remark, "nothing", log.first_line, "note")
     {"SWF": _check_swf, "Rackham": _check_rackham}.get(log.format, _check_records)(log, found)
@@ -208,9 +208,9 @@ def _of_classes(zero_at: float) -> Iterator[_Check]:
 def _add(checks: Iterable[_Check], jobs: pl.DataFrame, found: LintReport) -> None:
     """Add the findings of some checks, in the order of the first rows that have them."""
     by_name = {check.what: check for check in checks}
-    for tally in applying(jobs, {what: check.rows for what, check in by_name.items()}):
-        check = by_name[tally.rule]
-        found.add_tally(tally, check.remedy, check.level)
+    for rule_count in applying(jobs, {what: check.rows for what, check in by_name.items()}):
+        check = by_name[rule_count.rule]
+        found.add_rule_count(rule_count, check.remedy, check.level)
 
 
 def _check_plausible(log: LogTable, jobs: pl.DataFrame, submissions: pl.Series, found: LintReport) -> None:

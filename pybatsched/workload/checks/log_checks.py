@@ -85,8 +85,8 @@ def check_gaps(submissions: pl.DataFrame, found: LintReport) -> None:
     gaps = submissions.sort("submitted_at", "line").with_columns(gap_s=pl.col("submitted_at").diff())
     what = GAP.format(_number(gaps["gap_s"].max()) / _DAY_S)
     remedy = "kept; the machine may have been down, or a part of the log is missing"
-    for tally in applying(gaps, {what: pl.col("gap_s") >= _LEAST_GAP_S}):
-        found.add_tally(tally, remedy)
+    for rule_count in applying(gaps, {what: pl.col("gap_s") >= _LEAST_GAP_S}):
+        found.add_rule_count(rule_count, remedy)
 
 
 def check_use(spans: pl.DataFrame, unit: str, found: LintReport) -> None:
@@ -95,5 +95,5 @@ def check_use(spans: pl.DataFrame, unit: str, found: LintReport) -> None:
     most = int(_number(use["used"].max()))
     what = BEYOND_MACHINE.format(unit, most, found.n_procs, most / found.n_procs)
     overloaded = (pl.col("used") > found.n_procs) & (pl.col("change") > 0)
-    for tally in applying(use.sort("line"), {what: overloaded}):
-        found.add_tally(tally, "kept; the logged utilisation exceeds 100 %", "odd")
+    for rule_count in applying(use.sort("line"), {what: overloaded}):
+        found.add_rule_count(rule_count, "kept; the logged utilisation exceeds 100 %", "odd")

@@ -125,7 +125,9 @@ class _Conversion:
         profiles = self._profiles()
         if log.format == "Rackham":
             self._count("noted", {rackham.OUT_OF_TURN: rackham.is_out_of_turn()})
-        report.tallies |= {tally.rule: tally for tally in log.tallies if tally.fate == "noted"}
+        report.rule_counts |= {
+            rule_count.rule: rule_count for rule_count in log.rule_counts if rule_count.fate == "noted"
+        }
         n_procs, remark = machine_of(log if log.format == "SWF" else self._whole, self._options)
         first = datetime.fromtimestamp(log.zero_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         time_0 = [f"time 0 is the first submission, {first}"] if log.has_records and len(self._jobs) else []
@@ -386,13 +388,13 @@ def _memory_per_proc(gb: float | None, n_procs: int) -> float | None:
 def _report_of_reading(log: LogTable) -> Report:
     """Return the report of a log, with the lines and jobs that are dropped already."""
     report = Report(len(log) + log.n_bad, where=log.where)
-    for tally in log.bad.values():
-        dropped = replace(tally, rule=f"bad {log.where}, {tally.rule}: dropped")
-        report.tallies[dropped.rule] = dropped
-    for tally in (*log.tallies, *([] if log.others is None else [log.others])):
-        if tally.fate == "dropped":
-            report.n_read += tally.count
-            report.tallies[tally.rule] = tally
+    for rule_count in log.bad.values():
+        dropped = replace(rule_count, rule=f"bad {log.where}, {rule_count.rule}: dropped")
+        report.rule_counts[dropped.rule] = dropped
+    for rule_count in (*log.rule_counts, *([] if log.others is None else [log.others])):
+        if rule_count.fate == "dropped":
+            report.n_read += rule_count.count
+            report.rule_counts[rule_count.rule] = rule_count
     return report
 
 

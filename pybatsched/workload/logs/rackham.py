@@ -28,7 +28,7 @@ from pybatsched.workload.formats.conversion import NO_SUBMISSION
 from pybatsched.workload.formats.files import BadLineError, lines_of, opened
 from pybatsched.workload.job_columns import computed, tidied
 from pybatsched.workload.logs.table import LogTable
-from pybatsched.workload.report import Tally
+from pybatsched.workload.report import RuleCount
 from pybatsched.workload.walltimes import plain
 
 #: The machine of the study: 486 nodes of 20 cores, each a processor.
@@ -94,7 +94,7 @@ _SCHEMA: Final = {
 def read_rackham(path: str | Path, *, lenient: bool = False) -> LogTable:
     """Read a file, plain or gzip. About 10 µs per job. A lenient reading counts invalid lines in `bad`."""
     rows: list[tuple[Any, ...]] = []
-    bad: dict[str, Tally] = {}
+    bad: dict[str, RuleCount] = {}
     with opened(path) as content:
         for line, raw in enumerate(lines_of(content), 1):
             text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "backslashreplace").strip()
@@ -107,7 +107,7 @@ def read_rackham(path: str | Path, *, lenient: bool = False) -> LogTable:
             except BadLineError as error:
                 if not lenient:
                     raise InputError(f"{path}: line {line}: {error.rule}, found {error.found}") from None
-                bad.setdefault(error.rule, Tally(error.rule, "dropped")).add(line)
+                bad.setdefault(error.rule, RuleCount(error.rule, "dropped")).add(line)
     if not rows and not bad:
         raise InputError(f"{path}: expected jobs in the Rackham format, found an empty file")
     jobs = pl.DataFrame(rows, schema=_SCHEMA, orient="row")

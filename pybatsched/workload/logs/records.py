@@ -18,7 +18,7 @@ from pybatsched.workload.formats.conversion import NO_RUN_TIME, NO_SUBMISSION
 from pybatsched.workload.formats.files import Format
 from pybatsched.workload.logs import slurm_values as values
 from pybatsched.workload.logs.table import LogTable, first_of
-from pybatsched.workload.report import Tally
+from pybatsched.workload.report import RuleCount
 
 WAITING_TASKS: Final = "tasks of an array that had not started at the end of the log: dropped"
 CANCELLED: Final = "cancelled before it started: dropped"
@@ -76,8 +76,8 @@ class Records:
     size_in: str
     zone: str
     parts: list[pl.DataFrame] = field(default_factory=list)
-    bad: dict[str, Tally] = field(default_factory=dict)
-    tallies: list[Tally] = field(default_factory=list)
+    bad: dict[str, RuleCount] = field(default_factory=dict)
+    rule_counts: list[RuleCount] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -103,12 +103,12 @@ class Records:
     def drop(self, rule: str, lines: Sequence[int]) -> None:
         """Count records that are left out."""
         if lines:
-            self.tallies.append(Tally(rule, "dropped", where=self.where))
-            self.tallies[-1].add_all(lines)
+            self.rule_counts.append(RuleCount(rule, "dropped", where=self.where))
+            self.rule_counts[-1].add_all(lines)
 
     def count_bad(self, rule: str, line: int) -> None:
         """Count an invalid line that is skipped."""
-        self.bad.setdefault(rule, Tally(rule, "dropped", where=self.where)).add(line)
+        self.bad.setdefault(rule, RuleCount(rule, "dropped", where=self.where)).add(line)
 
     def log(self, jobs: pl.DataFrame) -> LogTable:
         """Return the log of these records, which are the rows of `jobs`. O(n)."""
@@ -150,7 +150,7 @@ class Records:
             self.n_missing,
             names=names | self.names,
             bad=self.bad,
-            tallies=self.tallies,
+            rule_counts=self.rule_counts,
             remarks=self.remarks,
             notes=[*notes, *([f"columns that are not used: {ignored}"] if ignored else [])],
         )

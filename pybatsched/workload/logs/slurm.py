@@ -31,7 +31,7 @@ from pybatsched.workload.logs.records import SCHEMA, SIZE_COLUMNS, Records, give
 from pybatsched.workload.logs.slurm_columns import CORES, GPUS, NODES, column_of, missing_column
 from pybatsched.workload.logs.slurm_values import JobId, LoggedTime, Memory
 from pybatsched.workload.logs.table import LogTable
-from pybatsched.workload.report import Tally
+from pybatsched.workload.report import RuleCount
 
 #: Columns whose text may contain separators, the likeliest first.
 _FREE: Final = ("SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints", "Reason")
@@ -519,7 +519,7 @@ def _with_steps(log: LogTable, steps: pl.DataFrame) -> LogTable:
         attempts.setdefault(given, []).append((line, place))
     used: dict[int, float] = {}
     energy: dict[int, float] = {}
-    lost = Tally(LOST_STEPS, "noted")
+    lost = RuleCount(LOST_STEPS, "noted")
     for given, line, step, used_gb, energy_j in steps.select(
         "given_id", "line", "step", "used_gb", "energy_j"
     ).iter_rows():
@@ -535,7 +535,7 @@ def _with_steps(log: LogTable, steps: pl.DataFrame) -> LogTable:
     for name, of_steps in (("used_gb", used), ("energy_j", energy)):
         found = _first_positive(log.jobs[name].to_list(), [of_steps.get(place) for place in range(len(log))])
         log.jobs = log.jobs.with_columns(pl.Series(name, found, dtype=pl.Float64))
-    log.tallies = [*log.tallies, *([lost] if lost.count else [])]
+    log.rule_counts = [*log.rule_counts, *([lost] if lost.count else [])]
     if n_merged := len(steps) - lost.count:
         log.notes = [f"lines of steps: merged into their jobs ({n_merged:,} lines)", *log.notes]
     return log

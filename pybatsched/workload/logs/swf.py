@@ -19,7 +19,7 @@ from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats.conversion import NO_SUBMISSION
 from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened, text_of_line
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, first_of
-from pybatsched.workload.report import Tally
+from pybatsched.workload.report import RuleCount
 
 
 class Field(NamedTuple):
@@ -148,8 +148,8 @@ class _Reader:
         self._key = ""
         self._tables = [pl.DataFrame(schema=_SCHEMA)]
         self._extras: dict[str, None] = {}  # names in the header, in order
-        self._unnamed = Tally(UNNAMED, "noted")
-        self._bad: dict[str, Tally] = {}
+        self._unnamed = RuleCount(UNNAMED, "noted")
+        self._bad: dict[str, RuleCount] = {}
 
     def take(self, text: bytes, n_before: int) -> int:
         """Read complete lines, which follow `n_before` others, and return their number. O(length)."""
@@ -206,7 +206,7 @@ class _Reader:
             names={field.column: f"field {index + 1} ({field.name})" for index, field in enumerate(FIELDS)},
             extras=kept,
             bad=self._bad,
-            tallies=[self._unnamed] if self._unnamed.count else [],
+            rule_counts=[self._unnamed] if self._unnamed.count else [],
             remarks=remarks,
             notes=notes,
         )
@@ -256,7 +256,7 @@ class _Reader:
             found = f", found {words[index][:40].decode('utf-8', 'backslashreplace')}"
         if not self._lenient:
             raise InputError(f"{self._source}: line {line}: {rule}{found}")
-        self._bad.setdefault(rule, Tally(rule, "dropped")).add(line)
+        self._bad.setdefault(rule, RuleCount(rule, "dropped")).add(line)
 
 
 def _is_large(word: bytes) -> bool:

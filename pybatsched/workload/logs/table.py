@@ -13,7 +13,7 @@ import polars as pl
 from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.files import Format
-from pybatsched.workload.report import PLACES_KEPT, Fate, Tally
+from pybatsched.workload.report import PLACES_KEPT, Fate, RuleCount
 from pybatsched.workload.selection import OTHER_PARTITION, check_partitions
 
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
@@ -51,7 +51,7 @@ class LogTable:
     times without a zone; `n_local` counts these, and `n_missing` those that do not exist. `extras` are other fields
     that jobs keep, with their columns, which are text. `header` has the values of the file by key; a key that occurs
     several times has one line per value. `names` are what the file calls the columns. `bad` counts the lines that a
-    lenient reading has skipped, `tallies` lines that were dropped or not used for another reason, and `others` the
+    lenient reading has skipped, `rule_counts` lines that were dropped or not used for another reason, and `others` the
     jobs of partitions that are not selected. `remarks` are notes that checks report, too, and `notes` others.
     `has_allocated` says whether the log has sizes that jobs got.
     """
@@ -68,9 +68,9 @@ class LogTable:
     header: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     extras: Mapping[str, str] = field(default_factory=dict)
-    bad: Mapping[str, Tally] = field(default_factory=dict)
-    tallies: Sequence[Tally] = ()
-    others: Tally | None = None
+    bad: Mapping[str, RuleCount] = field(default_factory=dict)
+    rule_counts: Sequence[RuleCount] = ()
+    others: RuleCount | None = None
     remarks: Sequence[str] = ()
     notes: Sequence[str] = ()
     has_allocated: bool = True
@@ -81,7 +81,7 @@ class LogTable:
     @property
     def n_bad(self) -> int:
         """The number of lines that a lenient reading has skipped."""
-        return sum(tally.count for tally in self.bad.values())
+        return sum(rule_count.count for rule_count in self.bad.values())
 
     @property
     def first_line(self) -> int:
@@ -209,18 +209,18 @@ def procs_in_use(of: pl.DataFrame) -> pl.DataFrame:
 
 def applying(
     jobs: pl.DataFrame, rules: Mapping[str, pl.Expr], fate: Fate = "noted", where: str = "line"
-) -> list[Tally]:
+) -> list[RuleCount]:
     """Count the rows to which rules apply, in the order of their first rows. O(n) each.
 
     Rules that first apply to the same row stay in their order.
     """
-    found: list[tuple[int, Tally]] = []
+    found: list[tuple[int, RuleCount]] = []
     line, *masks = jobs.select("line", *(condition.alias(rule) for rule, condition in rules.items()))
     for mask in masks:
         if n_rows := int(mask.sum()):
             rows = mask.arg_true().head(PLACES_KEPT)
-            found.append((rows[0], Tally(mask.name, fate, n_rows, where, line.gather(rows).to_list())))
-    return [tally for _, tally in sorted(found, key=lambda pair: pair[0])]
+            found.append((rows[0], RuleCount(mask.name, fate, n_rows, where, line.gather(rows).to_list())))
+    return [rule_count for _, rule_count in sorted(found, key=lambda pair: pair[0])]
 
 
 def first_of(rules: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Run:
+class RunningJob:
     """A running job on a node, planned until a time."""
 
     n_cores: int
@@ -43,7 +43,7 @@ class Node:
         self.bandwidth: float | None = None  # GB/s from the shared file system
         self.whole_seconds = False
         self.files = FilesOnNode(memory_gb, persistent=False)
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, RunningJob] = {}
         self.kept = EMPTY  # cores of jobs that wait for the load of another job
         self.has_changed = True  # reset by the node index when it has read the node
         self._ends: list[float] = []  # the planned end of each busy core, ascending
@@ -69,7 +69,7 @@ class Node:
     def start(self, job: Job, n_cores: int, now: float, until: float, file: str) -> None:
         """Record the start of a job. O(cores)."""
         self.has_changed = True
-        self.runs[job.id] = Run(n_cores, now, until, file)
+        self.runs[job.id] = RunningJob(n_cores, now, until, file)
         self._ends.extend([until] * n_cores)
         self._ends.sort()
 

@@ -14,7 +14,7 @@ from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.metrics import Outcome
 from pybatsched.metrics.figures import figures_of_each
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.report import page
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
@@ -38,7 +38,7 @@ def test_figures_of_each_user() -> None:
         "w0!4": {"user": "z", "evaluated": True},
         "w0!5": {"user": "x"},
     }
-    found = figures_of_each(JobTable.of_outcomes(rows, fields), "user", 60.0)
+    found = figures_of_each(JobResults.of_outcomes(rows, fields), "user", 60.0)
     assert list(found) == ["7", "x", "z"]
     assert found["z"] == {"n_jobs": 1}
     assert (found["x"]["n_jobs"], found["x"]["mean_wait_s"], found["x"]["max_wait_s"]) == (2, 20, 30)

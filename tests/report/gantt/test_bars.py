@@ -12,7 +12,7 @@ from support.examples import examples
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report.gantt.bars import (
     HELD,
     LEGEND,

@@ -13,9 +13,9 @@ from support.process import run_cli
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
-from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.saved_runs import SavedRun, read_run
 from pybatsched.report.gantt import bars, chart
 from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.gantt.cluster_rows import Band, Rows, rows_of
@@ -149,22 +149,22 @@ def test_jobs_moved_most_come_first() -> None:
         job("f", "0", "resubmitted=9"),  # no policy that moves
         job("g", "0"),
     ]
-    assert [one[:4] for one in bars.moved(JobTable.of(records))] == [
+    assert [one[:4] for one in bars.moved(JobResults.of(records))] == [
         ("w0!d", 3, 7, ""),
         ("w0!b", 3, 3, "y"),
         ("w0!a", 1, None, "x"),
         ("w0!e", 0, 2, ""),
     ]
-    assert bars.MOVES in JobTable.of(records).facts
-    assert bars.MOVES not in JobTable.of(records[5:]).facts
+    assert bars.MOVES in JobResults.of(records).facts
+    assert bars.MOVES not in JobResults.of(records[5:]).facts
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> SavedRun:
     return read_run(str(moved.simulated(tmp_path_factory.mktemp("moved"))))
 
 
-def test_a_run_knows_the_clusters_of_its_machine(run: Run) -> None:
+def test_a_run_knows_the_clusters_of_its_machine(run: SavedRun) -> None:
     assert run.summary["clusters"] == {"hpc2n": "0-11", "ctc": "12-33", "sdsc": "34-39"}
     assert run.clusters == {"hpc2n": ((0, 12),), "ctc": ((12, 34),), "sdsc": ((34, 40),)}
     data = chart.data_of(run)

@@ -7,20 +7,20 @@ from typing import Any
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.report.gantt.colors import BY_JOB, Coloring, as_pixel, coloring_data, colorings_of, default_coloring
 
 DAY = 86_400.0
 
 
-def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> Run:
+def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> SavedRun:
     """A run of jobs, each an id, a wait, a size and fields."""
     rows = [
         Outcome(job_id, "COMPLETED_SUCCESSFULLY", 0.0, wait_s, 10.0, n, "", IntervalSet.parse(f"0-{n - 1}"))
         for job_id, wait_s, n, _ in jobs
     ]
     records = tuple(joined(rows, {job_id: fields for job_id, _, _, fields in jobs}))
-    return Run("x", records, 4096, {})
+    return SavedRun("x", records, 4096, {})
 
 
 def classes(coloring: Coloring) -> list[list[str]]:
@@ -28,7 +28,7 @@ def classes(coloring: Coloring) -> list[list[str]]:
     return [[coloring.words[k] for k in column.tolist()] for column in coloring.classes]
 
 
-def by_name(runs: Sequence[Run]) -> dict[str, Coloring]:
+def by_name(runs: Sequence[SavedRun]) -> dict[str, Coloring]:
     return {coloring.name: coloring for coloring in colorings_of(runs)}
 
 

@@ -11,7 +11,7 @@ from support.journals import cut_before_reply, record_ends
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report.run import job_history
 from pybatsched.report.run.page import JobHistories
 

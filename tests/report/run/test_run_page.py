@@ -16,7 +16,7 @@ from support.places import PUSHY, ROOT
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run, read_latest, read_run
+from pybatsched.metrics.saved_runs import SavedRun, read_latest, read_run
 from pybatsched.report import durations, page
 from pybatsched.report.gantt.chart import data_of, workload_key
 from pybatsched.report.run import charts, job_history
@@ -157,7 +157,7 @@ def test_runs_of_one_workload_share_a_scale_beside_runs_of_another(place: Path) 
     assert [top_of(plot) for plot in plots] == [max(lengths), max(lengths), lengths[2]]
 
 
-def many(n: int, step_s: float, prefix: str, place: Path) -> Run:
+def many(n: int, step_s: float, prefix: str, place: Path) -> SavedRun:
     """A run of many jobs one after another, each a step of its own up and down."""
     jobs = [{"id": str(i), "subtime": i * step_s, "res": 1 + i % 2, "profile": "d"} for i in range(n)]
     content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": step_s / 2}}}
@@ -366,7 +366,7 @@ def test_users_are_the_same_without_loading_the_workload(
     assert page.of_runs([fast]) == page.of_runs([slow])
 
 
-def described(folder: Path, name: str, users: Sequence[str | None]) -> Run:
+def described(folder: Path, name: str, users: Sequence[str | None]) -> SavedRun:
     """Run jobs of these users under FCFS: each takes 10 s on the whole machine of 4, and all come at once."""
     jobs = [
         {"id": f"{k:02}", "subtime": 0, "res": 4, "walltime": 20, "profile": "d"}

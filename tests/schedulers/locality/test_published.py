@@ -11,7 +11,7 @@ from support.logs import rackham_file, rackham_line
 from support.places import SHARED_CASES, TRACES
 
 from pybatsched.cli import main
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.testing import Workload, run_policy
 
 TWO = Machine((Node(), Node()))

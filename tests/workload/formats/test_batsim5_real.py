@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.batsim5 import Run, run_batsim5
+from support.batsim5 import BatsimRun, run_batsim5
 from support.platforms import HEAD
 from support.process import run_cli
 from support.simulated import rows
@@ -68,7 +68,7 @@ def workload(profile: dict[str, Any], n_procs: int, **fields: Any) -> Workload:
     return Workload([job], {"p": profile, **PARTS}, 8, "w.json")
 
 
-def run5(place: Path, content: Workload, *args: str) -> Run:
+def run5(place: Path, content: Workload, *args: str) -> BatsimRun:
     batsim4.write(content, place / "w5.json")
     return run_batsim5(place, "-p", "p.xml", "-w", "w5.json", *args)
 

@@ -106,7 +106,7 @@ def test_reading_a_log_at_once_equals_reading_it_slowly(
         return
     found = read_swf(file, lenient=True)
     assert found.jobs.select(*(field.column for field in FIELDS), "line").rows() == rows
-    assert {rule: (tally.count, tally.places) for rule, tally in found.bad.items()} == {
+    assert {rule: (rule_count.count, rule_count.places) for rule, rule_count in found.bad.items()} == {
         rule: (len(numbers), numbers[:5]) for rule, numbers in bad.items()
     }
     if first:

@@ -17,7 +17,7 @@ import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.saved_runs import read_run
 from pybatsched.workload import load, progress
 from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.formats.files import digest_of, parts_of
@@ -79,7 +79,7 @@ def test_errors_name_the_part(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2024-03.csv: line 3: field nodes, column nodes: expected a whole number"):
         load(there, mapping=mapping(tmp_path))
     log = read_table(there, mapping=mapping(tmp_path), lenient=True)
-    assert [tally.places for tally in log.bad.values()] == [[4]]  # rows are counted over all parts
+    assert [rule_count.places for rule_count in log.bad.values()] == [[4]]  # rows are counted over all parts
     text_table(there, ROWS[1], header=HEADER.replace("who", "user"), name="2024-03.csv")
     with pytest.raises(InputError, match=r"2024-03.csv: line 1: expected a column 'who', as .*2024-01.csv has"):
         load(there, mapping=mapping(tmp_path))
@@ -108,12 +108,12 @@ def test_months_of_slurm(tmp_path: Path) -> None:
         (2, 789, 5, "eve"),
         (3, 1, 6, "bob"),
     ]
-    assert [tally.places for tally in log.tallies] == [[3]]
+    assert [rule_count.places for rule_count in log.rule_counts] == [[3]]
     sacct_months(tmp_path, state="ODD")
     with pytest.raises(InputError, match=r"02.txt: line 3: field State: expected a state of Slurm .*, found \"ODD\""):
         read_slurm(there)
     log = read_slurm(there, lenient=True)
-    assert [tally.places for tally in log.bad.values()] == [[6]]
+    assert [rule_count.places for rule_count in log.bad.values()] == [[6]]
     (there / "02.txt").write_text("State|Submit|Start|End|NCPUS\n")
     with pytest.raises(InputError, match=r"02.txt: line 1: expected a header with a column JobID"):
         read_slurm(there)

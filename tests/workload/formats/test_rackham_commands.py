@@ -162,7 +162,7 @@ def test_real_files(
     assert all((job.submitted_at < zero_at) == (job.kind < JobClass.WARM_UP) for job in rows_of(trace))
     workload, report = to_workload(trace)
     assert (report.n_read, report.n_kept, len(workload.jobs), workload.n_procs) == (n_jobs, n_jobs, n_jobs, 9720)
-    assert {rule: tally.count for rule, tally in report.tallies.items()} == {
+    assert {rule: rule_count.count for rule, rule_count in report.rule_counts.items()} == {
         rule: n
         for rule, n in ((RUNNING, n_running), (WAITING, n_waiting), (OVER, n_over), (OVERRAN_STRICT, n_overran))
         if n

@@ -222,7 +222,7 @@ def test_time_zero_without_class_0(tmp_path: Path) -> None:
     lines = [rackham_line(1, 5, kind=-1), rackham_line(2, 400, kind=2), rackham_line(3, 300, kind=1)]
     workload, report = made(tmp_path, *lines)
     assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("1", 0), ("3", 0), ("2", 100)]
-    assert "no job of class 0: time 0 is the first submission of class 1 or 2, at 300 s" in report.tallies
+    assert "no job of class 0: time 0 is the first submission of class 1 or 2, at 300 s" in report.rule_counts
     with pytest.raises(InputError, match=r"rackham.txt: field workload: expected a job of class 0, 1 or 2, whose"):
         made(tmp_path, *lines[:1])
 

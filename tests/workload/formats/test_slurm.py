@@ -14,7 +14,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.errors import InputError, spelled
-from pybatsched.metrics.runs import workloads_of
+from pybatsched.metrics.saved_runs import workloads_of
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load
 from pybatsched.workload.formats.conversion import LogOptions, SizeIn
@@ -156,10 +156,10 @@ def test_local_times(tmp_path: Path) -> None:
     file = sacct(tmp_path, "1|2024-10-27T01:00:00|2024-10-27T01:00:00|2024-10-27T03:00:00|4", header=header)
     in_utc, report = read(file, LogOptions(), Selection())
     assert in_utc.jobs[0]["profile"] == "7200"
-    assert records.WITHOUT_ZONE in report.tallies
+    assert records.WITHOUT_ZONE in report.rule_counts
     in_paris, report = read(file, LogOptions(timezone="Europe/Paris"), Selection())
     assert in_paris.jobs[0]["profile"] == "10800"
-    assert records.WITHOUT_ZONE not in report.tallies
+    assert records.WITHOUT_ZONE not in report.rule_counts
     assert in_paris.about["shifted_by"] == 1_729_983_600
 
 
@@ -183,7 +183,7 @@ def test_the_size_of_the_machine_is_the_peak_of_the_log(tmp_path: Path) -> None:
     workload, report = to_workload(trace)
     assert workload.n_procs == 7  # jobs 1 and 2 end when job 3 starts
     estimated = conversion.ESTIMATED.format("cores", 7)
-    assert (estimated in report.tallies, workload.about["estimated_machine"]) == (True, spelled(estimated))
+    assert (estimated in report.rule_counts, workload.about["estimated_machine"]) == (True, spelled(estimated))
     sized, _ = to_workload(trace, LogOptions(n_procs=64))
     assert (sized.n_procs, "estimated_machine" in sized.about) == (64, False)
 

@@ -144,7 +144,7 @@ def test_steps_are_merged_into_their_job(tmp_path: Path) -> None:
     trace = read_slurm(sacct(tmp_path, *lines, header=header))
     assert [(job.given_id, job.used_gb, job.energy_j) for job in rows_of(trace)] == [("1", 3, 150), ("2_1", 2, 7)]
     assert "lines of steps: merged into their jobs (4 lines)" in trace.notes
-    assert [(tally.rule, tally.places) for tally in trace.tallies] == [(LOST_STEPS, [8])]
+    assert [(rule_count.rule, rule_count.places) for rule_count in trace.rule_counts] == [(LOST_STEPS, [8])]
 
 
 def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
     lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
     trace = read_slurm(sacct(tmp_path, *lines))
     assert [(job.number, job.line) for job in rows_of(trace)] == [(1, 2), (2, 5), (3, 7)]
-    assert [(tally.rule, tally.places) for tally in trace.tallies] == [(COPY, [3, 4, 6])]
+    assert [(rule_count.rule, rule_count.places) for rule_count in trace.rule_counts] == [(COPY, [3, 4, 6])]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_bad_lines(tmp_path: Path, cells: dict[str, Any], message: str) -> None:
     assert str(caught.value) == f"{file}: line 3: {message}"
     trace = read_slurm(file, lenient=True)
     assert ids(trace) == ["1", "3"]
-    assert [tally.places for tally in trace.bad.values()] == [[3]]
+    assert [rule_count.places for rule_count in trace.bad.values()] == [[3]]
 
 
 def test_truncated_and_long_lines(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_truncated_and_long_lines(tmp_path: Path) -> None:
         read_slurm(file)
     trace = read_slurm(file, lenient=True)
     assert ids(trace) == ["1", "3"]
-    assert {rule: tally.places for rule, tally in trace.bad.items()} == {"expected 6 fields": [3, 5]}
+    assert {rule: rule_count.places for rule, rule_count in trace.bad.items()} == {"expected 6 fields": [3, 5]}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_csv_without_quotes_is_an_error(tmp_path: Path) -> None:
         read_slurm(file)
     trace = read_slurm(file, lenient=True)
     assert ids(trace) == ["1", "3"]
-    assert {rule: tally.places for rule, tally in trace.bad.items()} == {"expected 5 fields": [3, 4]}
+    assert {rule: rule_count.places for rule, rule_count in trace.bad.items()} == {"expected 5 fields": [3, 4]}
 
 
 def test_a_start_without_an_end_is_a_running_job(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_whole_job(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert workload.profiles == {"60": {"type": "delay", "delay": 60}, "60.5": {"type": "delay", "delay": 60.5}}
     assert workload.n_procs == 8
-    assert (report.n_read, report.n_kept, report.tallies) == (2, 2, {})
+    assert (report.n_read, report.n_kept, report.rule_counts) == (2, 2, {})
     assert workload.about == {
         "source": "log.swf",
         "conversion": {"walltimes": "requested", "size": "allocated", "duplicates": "renumber", "memory_unit": "KB"},
@@ -109,7 +109,7 @@ def test_run_times_are_cut_to_the_request(tmp_path: Path) -> None:
         (2, "60", 61),
         (5, "60", 61),
     ]
-    assert {rule: tally.places for rule, tally in report.tallies.items()} == {
+    assert {rule: rule_count.places for rule, rule_count in report.rule_counts.items()} == {
         CUT: [4],
         NO_REQUEST: [5, 6],
         NO_RUN_TIME: [8],
@@ -245,8 +245,8 @@ def test_the_machine(tmp_path: Path, header: str, n_procs: int | None, given: in
     made = trace(tmp_path, line(1, allocated=3), line(2, allocated=1), header=header)
     workload, report = to_workload(made, LogOptions(EXACT, n_procs=n_procs))
     assert workload.n_procs == given
-    assert [noted in rule for rule in report.tallies if noted] == ([True] if noted else [])
-    assert bool(report.tallies) == bool(noted)
+    assert [noted in rule for rule in report.rule_counts if noted] == ([True] if noted else [])
+    assert bool(report.rule_counts) == bool(noted)
 
 
 def test_jobs_larger_than_the_machine_stay(tmp_path: Path) -> None:

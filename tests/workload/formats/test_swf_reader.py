@@ -116,7 +116,7 @@ def test_bad_lines(tmp_path: Path, bad: str, message: str) -> None:
     made = read_swf(file, lenient=True)
     assert made.jobs["id"].to_list() == [1, 3]
     assert made.n_bad == 1
-    assert [tally.places for tally in made.bad.values()] == [[4]]
+    assert [rule_count.places for rule_count in made.bad.values()] == [[4]]
 
 
 def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path) -> None:
 def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
     lines = [line(1), "x", *["1 2"] * 7, line(run="?"), line(2)]
     made = read_swf(log(tmp_path, *lines), lenient=True)
-    assert {rule: (tally.count, tally.places) for rule, tally in made.bad.items()} == {
+    assert {rule: (rule_count.count, rule_count.places) for rule, rule_count in made.bad.items()} == {
         "expected at least 18 fields, found 1": (1, [4]),
         "expected at least 18 fields, found 2": (7, [5, 6, 7, 8, 9]),
         "field 4 (run time): expected a number": (1, [12]),
@@ -263,7 +263,7 @@ def test_the_machine_of_a_log_without_its_size_is_the_peak(tmp_path: Path) -> No
     lines = (line(1, 0, 0, 100, 3), line(2, 10, 5, 60, 4), line(3, 20, 80, 10, 2), line(4, 90, -1, 60, 1))
     workload, report = to_workload(trace(tmp_path, *lines, header="; Version: 2\n"))
     assert workload.n_procs == 7
-    assert any("estimated as the most processors in use at one time, 7" in rule for rule in report.tallies)
+    assert any("estimated as the most processors in use at one time, 7" in rule for rule in report.rule_counts)
     found = lint(log(tmp_path, *lines, header="; Version: 2\n"))
     assert found.n_procs == 7
     assert ESTIMATE.format("processors") in found.findings
@@ -279,6 +279,6 @@ def test_gaps_and_units_of_logs(tmp_path: Path) -> None:
 def test_the_log_of_alea_ng() -> None:
     workload, report = to_workload(read_swf(real("today/AleaNG-example1.swf21.gz")))
     assert (report.n_read, report.n_kept) == (2830, 2830)
-    assert KEPT in report.tallies
+    assert KEPT in report.rule_counts
     assert sum(job["gpus"] for job in workload.jobs) == 28_358
     assert {job["required_properties"] for job in workload.jobs} == {"all", "normal"}

@@ -116,14 +116,14 @@ def test_quotes_that_make_two_rows_one(tmp_path: Path) -> None:
         read_table(file, mapping=mapping(tmp_path))
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
     assert [job.number for job in rows_of(log)] == [9]
-    assert [(tally.count, tally.places) for tally in log.bad.values()] == [(2, [2, 3])]
+    assert [(rule_count.count, rule_count.places) for rule_count in log.bad.values()] == [(2, [2, 3])]
 
 
 def test_records_of_several_lines_count_with_all_their_lines(tmp_path: Path) -> None:
     file = text_table(tmp_path, ROWS[0].replace("eve", '"eve'), *["x"] * 5, 'y",z,z', ROWS[1])
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
     assert [job.number for job in rows_of(log)] == [8]
-    assert [(tally.count, tally.places[0]) for tally in log.bad.values()] == [(7, 2)]
+    assert [(rule_count.count, rule_count.places[0]) for rule_count in log.bad.values()] == [(7, 2)]
 
 
 def test_texts_in_another_encoding(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_states_that_are_dropped_kept_and_named(tmp_path: Path) -> None:
     names = '\n[states.names]\ndone = "COMPLETED"\n'
     log = read_table(file, mapping=mapping(tmp_path, f'{MAPPING}\n[states]\ndrop = ["failed"]{names}'))
     assert [job.number for job in rows_of(log)] == [7, 9]
-    assert [(tally.rule, tally.places) for tally in log.tallies] == [(BY_STATE, [3])]
+    assert [(rule_count.rule, rule_count.places) for rule_count in log.rule_counts] == [(BY_STATE, [3])]
     log = read_table(file, mapping=mapping(tmp_path, f'{MAPPING}\n[states]\nkeep = ["FAILED"]{names}'))
     assert [job.number for job in rows_of(log)] == [8]
     with pytest.raises(InputError, match=r'line 4: field state, column state: expected a state .*, found "done"'):
@@ -334,7 +334,7 @@ def test_without_starts_the_machine_is_as_large_as_the_largest_job(tmp_path: Pat
     file = text_table(tmp_path, "10,5,2", "10,5,3", header="submit,run_time,nodes")
     given = str(mapping(tmp_path, describe_table(file)))
     made, report = to_workload(read_table(file, mapping=given))
-    assert (made.n_procs, LARGEST.format("nodes", 3) in report.tallies) == (3, True)
+    assert (made.n_procs, LARGEST.format("nodes", 3) in report.rule_counts) == (3, True)
     assert "the size of the machine is an estimate: the nodes of the largest job" in {
         one.what for one in lint(file, mapping=given).findings.values()
     }
@@ -365,7 +365,7 @@ def test_jobs_of_unknown_run_time_are_kept_with_the_least_one(tmp_path: Path) ->
 
 def test_rows_that_repeat_another(tmp_path: Path) -> None:
     log = read_table(text_table(tmp_path, *ROWS, ROWS[0]), mapping=mapping(tmp_path))
-    assert (len(log), [(tally.rule, tally.places) for tally in log.tallies]) == (2, [(COPY, [4])])
+    assert (len(log), [(rule_count.rule, rule_count.places) for rule_count in log.rule_counts]) == (2, [(COPY, [4])])
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
         read_table(file, mapping=mapping(tmp_path))
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
     assert [job.number for job in rows_of(log)] == [8]
-    assert [tally.places for tally in log.bad.values()] == [[3]]
+    assert [rule_count.places for rule_count in log.bad.values()] == [[3]]
 
 
 @pytest.mark.parametrize(
@@ -938,7 +938,7 @@ def test_columns_and_single_cells_are_read_equally(
         patch.setattr(reader, "read_cells", _read_each)
         slow = read_table(file, mapping=drops, lenient=True)
     assert fast.jobs.equals(slow.jobs)
-    assert (fast.bad, fast.tallies, fast.notes) == (slow.bad, slow.tallies, slow.notes)
+    assert (fast.bad, fast.rule_counts, fast.notes) == (slow.bad, slow.rule_counts, slow.notes)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 500), st.integers(1, 9)), min_size=1, max_size=30))

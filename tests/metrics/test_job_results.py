@@ -22,8 +22,8 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
-from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
-from pybatsched.metrics.runs import Run, read_latest, read_run
+from pybatsched.metrics.job_results import COLUMNS, SEGMENT_COLUMNS, JobResults
+from pybatsched.metrics.saved_runs import SavedRun, read_latest, read_run
 from pybatsched.metrics.slowdown import bounded_slowdown
 from pybatsched.metrics.workload_fields import has_no_metric_fields, kind_of
 from pybatsched.report.gantt.bars import bars_of
@@ -94,7 +94,7 @@ def by_definition(record: JobRecord, tau_s: float) -> dict[str, float | None]:
 @given(_records(), st.sampled_from([0.0, 1e-9, 10.0, 60.0]))
 @examples(200)
 def test_measures_are_as_defined_to_the_last_bit(records: list[JobRecord], tau_s: float) -> None:
-    jobs = JobTable.of(records)
+    jobs = JobResults.of(records)
     assert {name: kind for name, kind in jobs.frame.schema.items() if not name.startswith("fact.")} == {
         name: kind for name, (kind, _) in COLUMNS.items()
     }
@@ -121,14 +121,16 @@ def test_use_and_queue_change_with_every_segment(records: list[JobRecord]) -> No
             use += [(part.started_at, float(part.n_procs)), (part.ended_at, -float(part.n_procs))]
             queue += [(since, 1.0), (part.started_at, -1.0)]
             since = part.ended_at
-    jobs = JobTable.of(records)
+    jobs = JobResults.of(records)
     assert jobs.procs_in_use() == steps_of(use)
     assert jobs.queue_length() == steps_of(queue)
     ends = [record.ended_at for record in records if record.ran]
     assert jobs.span == ((min(record.submitted_at for record in records), max(ends)) if ends else (0, 0))
     begin, end = jobs.span
     held_s = math.fsum(part.n_procs * part.runtime_s for record in records for part in record.segments)
-    assert Run("x", tuple(records), 16, {}).utilisation() == (held_s / (16 * (end - begin)) if end > begin else None)
+    assert SavedRun("x", tuple(records), 16, {}).utilisation() == (
+        held_s / (16 * (end - begin)) if end > begin else None
+    )
 
 
 @given(_records(), st.booleans())
@@ -208,15 +210,15 @@ def test_workloads_are_loaded_only_where_figures_need_their_fields(
 @given(_records())
 @examples(100)
 def test_a_class_has_its_own_segments(records: list[JobRecord]) -> None:
-    jobs = JobTable.of(records)
+    jobs = JobResults.of(records)
     for kind, own in jobs.by_class("kind").items():
-        again = JobTable.of([record for record in records if kind_of(record.fields) == kind])
+        again = JobResults.of([record for record in records if kind_of(record.fields) == kind])
         assert own.segments.drop("row").equals(again.segments.drop("row"))
         assert (own.procs_in_use(), own.queue_length()) == (again.procs_in_use(), again.queue_length())
 
 
 def test_a_column_that_no_job_has_is_null() -> None:
-    jobs = JobTable.of_outcomes([Outcome("w0!a", "COMPLETED_SUCCESSFULLY", 0, 0, 5, 1)])
+    jobs = JobResults.of_outcomes([Outcome("w0!a", "COMPLETED_SUCCESSFULLY", 0, 0, 5, 1)])
     assert jobs.column("load_s").to_list() == [None]
     assert jobs.column("load_s").dtype == pl.Float64
     assert jobs.values("load_s") == []

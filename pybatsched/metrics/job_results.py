@@ -69,7 +69,7 @@ _FACT: Final = "fact."
 _RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s", "queue_length"))
 
 
-class JobTable:
+class JobResults:
     """Jobs of a run: a `frame` of `COLUMNS`, `segments`, and the workload `fields` of all jobs of the run by `row`."""
 
     def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -83,7 +83,7 @@ class JobTable:
         return self._of_run.join(self.frame.select("row"), on="row", how="semi", maintain_order="left")
 
     @classmethod
-    def of(cls, records: Sequence[JobRecord]) -> JobTable:
+    def of(cls, records: Sequence[JobRecord]) -> JobResults:
         """Create the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
         parts = [part for record in records for part in record.segments]
         ends = [part.ended_at for part in parts]
@@ -141,16 +141,16 @@ class JobTable:
         return cls(frame.with_columns(fact_columns), segments, fields)
 
     @classmethod
-    def of_outcomes(cls, rows: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> JobTable:
+    def of_outcomes(cls, rows: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> JobResults:
         """Create the table from the rows of a run; segments are joined to jobs. O(rows)."""
         return cls.of(joined(rows, fields))
 
     def __len__(self) -> int:
         return self.frame.height
 
-    def _take(self, which: pl.Expr | Sequence[int]) -> JobTable:
+    def _take(self, which: pl.Expr | Sequence[int]) -> JobResults:
         frame = self.frame.filter(which) if isinstance(which, pl.Expr) else self.frame[which]
-        return JobTable(frame, self._of_run, self.fields)
+        return JobResults(frame, self._of_run, self.fields)
 
     @cached_property
     def ran(self) -> pl.DataFrame:
@@ -158,18 +158,18 @@ class JobTable:
         return self.frame.filter(pl.col("n_segments") > 0)
 
     @cached_property
-    def evaluated(self) -> JobTable:
+    def evaluated(self) -> JobResults:
         """The jobs that count: all, or those with ``evaluated: true`` where some have the field."""
         return self if self.frame["evaluated"].all() else self._take(pl.col("evaluated"))
 
-    def submitted_in(self, begin: float | None, end: float | None) -> JobTable:
+    def submitted_in(self, begin: float | None, end: float | None) -> JobResults:
         """Return the jobs submitted in a span of time, without its end; None is no limit. O(jobs)."""
         if begin is None and end is None:
             return self
         low, high = -math.inf if begin is None else begin, math.inf if end is None else end
         return self._take((pl.col("submitted_at") >= low) & (pl.col("submitted_at") < high))
 
-    def chosen(self, where: Mapping[str, Any]) -> JobTable:
+    def chosen(self, where: Mapping[str, Any]) -> JobResults:
         """Return the jobs whose fields match `where`: a value or a list; a missing field is false. O(jobs)."""
         return self._take(
             [
@@ -189,7 +189,7 @@ class JobTable:
             others = f" or one of {', '.join(sorted(known))}" if known else "; -w names the workload with other fields"
             raise InputError(f"{setting('by', key[:60])}: no job has this field; expected kind, size, state{others}")
 
-    def by_class(self, key: str) -> dict[str, JobTable]:
+    def by_class(self, key: str) -> dict[str, JobResults]:
         """Group jobs by `kind`, `size`, `state` or a workload field, sorted by name, sizes by number. O(n)."""
         if key == "size":
             names: Sequence[Any] = [n.bit_length() for n in self.frame["n_procs"]]
@@ -239,7 +239,7 @@ class JobTable:
         is_known = any("alone_s" in self.fields[row] for row in self.frame["row"])
         return [*MEASURES, *(STRETCHES if is_known else ())]
 
-    def check_measure(self, measure: str, *others: JobTable) -> None:
+    def check_measure(self, measure: str, *others: JobResults) -> None:
         """Raise InputError for a measure that no job of this table or of the others has."""
         tables = (self, *others)
         facts = sorted({name for table in tables for name in table.facts})

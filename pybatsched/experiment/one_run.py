@@ -25,7 +25,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Task:
+class RunRequest:
     """One simulation: a workload, and the run."""
 
     log: Log
@@ -42,18 +42,18 @@ class Task:
         return build(self.spec, [self.log.as_jobs()])
 
 
-def run_task(
-    task: Task, prefix: str, *, progress: Callable[[float, int], None] | None = None, journal: bool = False
+def run_one(
+    request: RunRequest, prefix: str, *, progress: Callable[[float, int], None] | None = None, journal: bool = False
 ) -> list[str]:
     """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings."""
-    built = task.built()
+    built = request.built()
     path = f"{prefix}{JOURNAL}" if journal else None
-    names = {"names": {"policy": task.label, "workload": task.log.name, "origin": task.log.origin}}
+    names = {"names": {"policy": request.label, "workload": request.log.name, "origin": request.log.origin}}
     with results_of(built, prefix, path) as results:
         observers = [] if progress is None else [Watching(progress)]
         result, content = execute(built, results, observers, journal=path, more=names)
         finish(results, content)
-    return [*built.warnings, *(f"{task.label}: {text}" for text in warnings_after(result))]
+    return [*built.warnings, *(f"{request.label}: {text}" for text in warnings_after(result))]
 
 
 def warn_all(texts: Sequence[str]) -> None:

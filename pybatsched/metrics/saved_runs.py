@@ -42,7 +42,7 @@ from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
-    from pybatsched.metrics.job_table import JobTable
+    from pybatsched.metrics.job_results import JobResults
 
 #: Members of a summary with the options that inputs were read with, and their defaults for older summaries.
 READ_OPTIONS: Final = {
@@ -64,7 +64,7 @@ READ_OPTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class Run:
+class SavedRun:
     """A run: its jobs, its processors (0 if unknown), and its summary, if there is one.
 
     `run_state` says whether the run is complete. If not, `summary` is the content of its state file. `energy` is set
@@ -89,14 +89,14 @@ class Run:
         return self.name or Path(self.prefix).name or self.prefix
 
     @cached_property
-    def jobs(self) -> JobTable:
+    def jobs(self) -> JobResults:
         """The table of all jobs."""
-        from pybatsched.metrics.job_table import JobTable  # noqa: PLC0415  polars is slow to import
+        from pybatsched.metrics.job_results import JobResults  # noqa: PLC0415  polars is slow to import
 
-        return JobTable.of(self.records)
+        return JobResults.of(self.records)
 
     @property
-    def evaluated(self) -> JobTable:
+    def evaluated(self) -> JobResults:
         """The jobs in figures of jobs: all, or those with ``evaluated: true`` if some have the field."""
         return self.jobs.evaluated
 
@@ -160,7 +160,7 @@ class Run:
         return f"{n:,} of {all_jobs} {are} left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
-        """Return the share of all processors' time that jobs held, as `JobTable.utilisation` computes it."""
+        """Return the share of all processors' time that jobs held, as `JobResults.utilisation` computes it."""
         return self.jobs.utilisation(self.n_procs or 0, self.cut)
 
 
@@ -175,7 +175,7 @@ def tau_of(where: str, summary: Mapping[str, Any]) -> float | None:
     return float(tau_s)
 
 
-def common_tau_s(runs: Sequence[Run], given: float | None = None) -> float:
+def common_tau_s(runs: Sequence[SavedRun], given: float | None = None) -> float:
     """Return one bound for several runs: the given one, else their own, else the default. Raises InputError."""
     if given is not None:
         return given
@@ -188,7 +188,9 @@ def common_tau_s(runs: Sequence[Run], given: float | None = None) -> float:
     return next(iter(known.values()), DEFAULT_TAU_S)
 
 
-def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False) -> Run:
+def read_run(
+    prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False
+) -> SavedRun:
     """Read the last complete run, or with `partial` any. Raises BrokenPromiseError if there is none, and InputError."""
     run = read_latest(prefix, workloads, n_procs, newest=partial)
     if run.run_state.mark is not None and not partial:
@@ -204,7 +206,7 @@ def read_latest(
     newest: bool = False,
     all_fields: bool = True,
     own_fields: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Run:
+) -> SavedRun:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` if they exist. O(jobs).
 
     If there is no complete run, or with `newest`, it reads a run that is still running or incomplete; `run_state` says
@@ -237,7 +239,7 @@ def _read(
     *,
     all_fields: bool,
     own: Mapping[str, Mapping[str, Any]] | None,
-) -> Run:
+) -> SavedRun:
     path = found.path(JOBS)
     if found.is_whole or found.mark is None:
         summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
@@ -258,7 +260,7 @@ def _read(
     if found.is_whole and found.path("_consumed_energy.csv").exists():
         consumed = energy.read(path, found.path("_schedule.csv"))
     run_state = found.standing(prefix, len(records))
-    return Run(prefix, records, n_procs or n_found, summary, run_state, energy=consumed, journal=_journal(found))
+    return SavedRun(prefix, records, n_procs or n_found, summary, run_state, energy=consumed, journal=_journal(found))
 
 
 def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
