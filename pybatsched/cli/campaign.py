@@ -164,13 +164,13 @@ def _say_trial(trial: tuning.Trial) -> None:
 
 def _print_search(args: argparse.Namespace, folder: str, search: tuning.Search) -> None:
     """Write the table and the curve of the trials, and print the best options and their test."""
-    from pybatsched.report import campaign_figures  # noqa: PLC0415  matplotlib is an extra
+    from pybatsched.report import campaign_charts  # noqa: PLC0415  matplotlib is an extra
 
     trials = tuning.trials_frame(search)
     write_text(f"{folder}/trials.csv", [table.written(trials, "csv")])
     figure = f"{search.figure}{f', over that of {search.spec.against}' if search.spec.against else ''}"
     try:
-        campaign_figures.draw_trials(search.trials, figure, f"{folder}/trials.svg")
+        campaign_charts.draw_trials(search.trials, figure, f"{folder}/trials.svg")
     except InputError as error:  # without matplotlib
         arguments.say(f"{error}")
     best = search.best

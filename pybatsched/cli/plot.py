@@ -14,10 +14,10 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
-from pybatsched.report import campaign_figures, figure_style
+from pybatsched.report import campaign_charts, chart_style
 from pybatsched.report.campaign.points import Point, points_of
-from pybatsched.report.campaign_figures import CampaignPlotOptions
-from pybatsched.report.figures import KINDS, PlotOptions, draw
+from pybatsched.report.campaign_charts import CampaignPlotOptions
+from pybatsched.report.charts import KINDS, PlotOptions, draw
 from pybatsched.report.provenance import labels_of, relabelled
 
 EPILOG: Final = f"""\
@@ -54,7 +54,7 @@ Time axes are in days, hours, minutes or seconds, by their length. Needs matplot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
-    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="the chart to draw (see below)")
+    add("chart", choices=tuple(dict.fromkeys((*KINDS, *campaign_charts.KINDS))), help="the chart to draw (see below)")
     arguments.add_runs(parser)
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
     text = (
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
     """Draw the chart."""
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         return _plot_campaign(args)
-    if args.figure not in KINDS:
-        raise InputError(f"{args.figure}: expected the directory of one campaign")
+    if args.chart not in KINDS:
+        raise InputError(f"{args.chart}: expected the directory of one campaign")
     for name in ("baseline", "policy", "each", "only"):
         if getattr(args, name):
             raise InputError(f"--{name}: works only with a campaign, not with runs; remove it")
     begin_s, end_s = arguments.span(args)
-    width = figure_style.width_of(args.width or "text")
+    width = chart_style.width_of(args.width or "text")
     labels = relabelled(labels_of(args.runs), args.label, args.runs)
     runs = [
         replace(read_latest(prefix, args.workload, newest=args.partial), name=label)
@@ -105,25 +105,25 @@ def run(args: argparse.Namespace) -> int:
     runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.run_state for run in runs)
     for run in runs:
-        if run.left_out_text and args.figure in {"cdf", "boxes"}:
+        if run.left_out_text and args.chart in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_text}")
     options = PlotOptions(args.measure, _tau_s(args, runs), args.scale, width, begin_s, end_s, args.color)
-    _print_result(args.output, draw(args.figure, runs, args.output, options))
+    _print_result(args.output, draw(args.chart, runs, args.output, options))
     run_end.check((run.run_state for run in runs), partial=args.partial)
     return 0
 
 
 def _tau_s(args: argparse.Namespace, runs: Sequence[SavedRun]) -> float:
     """Return the bound of bounded slowdowns. Runs may have different ones if the chart shows none."""
-    is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
+    is_by_tau = args.chart in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
     return common_tau_s(runs if is_by_tau else [], args.tau)
 
 
 def _plot_campaign(args: argparse.Namespace) -> int:
     """Draw a chart of a campaign."""
     (folder,) = args.runs
-    if args.figure not in campaign_figures.KINDS:
-        raise InputError(f"{args.figure}: expected runs; charts of a campaign are {', '.join(campaign_figures.KINDS)}")
+    if args.chart not in campaign_charts.KINDS:
+        raise InputError(f"{args.chart}: expected runs; charts of a campaign are {', '.join(campaign_charts.KINDS)}")
     for name, value in (
         ("-w", args.workload),
         ("--from", args.from_at),
@@ -141,14 +141,14 @@ def _plot_campaign(args: argparse.Namespace) -> int:
         policy=args.policy,
         each=args.each,
         scale=args.scale,
-        width=figure_style.width_of(args.width) if args.width else None,
+        width=chart_style.width_of(args.width) if args.width else None,
         only=args.only,
         labels=_labels(points, args.label),
     )
-    _print_result(args.output, campaign_figures.draw(args.figure, points, args.output, options))
+    _print_result(args.output, campaign_charts.draw(args.chart, points, args.output, options))
     missing = [
         point
-        for point in campaign_figures.chosen(points, args.only)
+        for point in campaign_charts.chosen(points, args.only)
         if point.figures is None and args.policy in {"", point.policy}
     ]
     campaign_runner.say_missing(folder, len(missing))
@@ -157,7 +157,7 @@ def _plot_campaign(args: argparse.Namespace) -> int:
 
 def _labels(points: Sequence[Point], given: Sequence[str]) -> dict[str, str]:
     """Read new names, each as OLD=NEW; OLD may contain =, as in `easy (order=sjf)=SJF`. Raises InputError."""
-    known = campaign_figures.names_in(points)
+    known = campaign_charts.names_in(points)
     labels = {}
     for label in given:
         old = next((name for name in known if label.startswith(f"{name}=")), None)

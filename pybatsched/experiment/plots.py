@@ -35,26 +35,26 @@ class Plots:
 
     def cdf(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw the share of jobs up to each value of a measure, one line per run."""
-        return self._figure("cdf", measure=measure, **options)
+        return self._chart("cdf", measure=measure, **options)
 
     def boxes(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw the quartiles of a measure, whiskers at 5 and 95 per cent, and the mean, one box per run."""
-        return self._figure("boxes", measure=measure, **options)
+        return self._chart("boxes", measure=measure, **options)
 
     def utilisation(self, **options: Any) -> Figure:
         """Draw the processors in use over time, one panel per run."""
-        return self._figure("utilisation", **options)
+        return self._chart("utilisation", **options)
 
     def queue(self, **options: Any) -> Figure:
         """Draw the number of waiting jobs over time, one line per run."""
-        return self._figure("queue", **options)
+        return self._chart("queue", **options)
 
     def gantt(self, **options: Any) -> Figure:
         """Draw which job ran when, and on which processors; of one run. `color` is job, wait or auto."""
-        return self._figure("gantt", **options)
+        return self._chart("gantt", **options)
 
     @public
-    def _figure(
+    def _chart(
         self,
         kind: str,
         *,
@@ -68,7 +68,7 @@ class Plots:
         tau_s: float | None = None,
         **unknown: Any,
     ) -> Figure:
-        from pybatsched.report import figure_style, figures  # noqa: PLC0415  matplotlib is an optional dependency
+        from pybatsched.report import chart_style, charts  # noqa: PLC0415  matplotlib is an optional dependency
 
         if unknown:
             expected = "labels, width, begin, end, scale, color, tau_s"
@@ -81,9 +81,9 @@ class Plots:
         begin_s, end_s = (None if at is None else TIME.read(name, at) for name, at in (("begin", begin), ("end", end)))
         if begin_s is not None and end_s is not None and end_s <= begin_s:
             raise InputError(f"{kind}: expected an end after {begin_s:g} s, found {end_s:g} s")
-        inches = figure_style.width_of(str(width))
-        options = figures.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
-        return figures.figure_of(kind, runs, options)
+        inches = chart_style.width_of(str(width))
+        options = charts.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
+        return charts.chart_of(kind, runs, options)
 
 
 class CampaignPlots:
@@ -100,30 +100,30 @@ class CampaignPlots:
 
     def boxes(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw a box of the runs' figures for each policy and value of its options, by family of workloads."""
-        return self._figure("boxes", measure=measure, **options)
+        return self._chart("boxes", measure=measure, **options)
 
     def ratios(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw boxes of the ratios to a baseline on the same workload, platform and seed."""
-        return self._figure("ratios", measure=measure, **options)
+        return self._chart("ratios", measure=measure, **options)
 
     def means(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw means with confidence intervals, by Student's t over weeks or seeds."""
-        return self._figure("means", measure=measure, **options)
+        return self._chart("means", measure=measure, **options)
 
     def mean_ratios(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw means of the ratios to a baseline, with confidence intervals."""
-        return self._figure("mean-ratios", measure=measure, **options)
+        return self._chart("mean-ratios", measure=measure, **options)
 
     def differences(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw each policy minus a baseline, with intervals by paired bootstrap."""
-        return self._figure("differences", measure=measure, **options)
+        return self._chart("differences", measure=measure, **options)
 
     def sweep(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw means with confidence intervals over the offered load, a line for each policy."""
-        return self._figure("sweep", measure=measure, **options)
+        return self._chart("sweep", measure=measure, **options)
 
     @public
-    def _figure(
+    def _chart(
         self,
         kind: str,
         *,
@@ -137,27 +137,27 @@ class CampaignPlots:
         scale: Scale = "auto",
         **unknown: Any,
     ) -> Figure:
-        from pybatsched.report import campaign_figures, figure_style  # noqa: PLC0415  matplotlib is optional
+        from pybatsched.report import campaign_charts, chart_style  # noqa: PLC0415  matplotlib is optional
         from pybatsched.report.campaign.points import points_of  # noqa: PLC0415
 
         if unknown:
             expected = "baseline, policy, only, each, labels, width, scale"
             raise InputError(f"{', '.join(sorted(unknown))}: unknown argument; expected one of {expected}")
         points = points_of(self._store)
-        _check_labels(labels, campaign_figures.names_in(points))
+        _check_labels(labels, campaign_charts.names_in(points))
         chosen = (only,) if isinstance(only, str) else tuple(only)
-        options = campaign_figures.CampaignPlotOptions(
+        options = campaign_charts.CampaignPlotOptions(
             measure,
             baseline or self._store.manifest()["spec"].get("baseline", ""),
             policy,
             each,
             scale,
-            None if width is None else figure_style.width_of(str(width)),
+            None if width is None else chart_style.width_of(str(width)),
             chosen,
             labels or {},
         )
-        figure = campaign_figures.figure_of(kind, points, options)
-        shown = [point for point in campaign_figures.chosen(points, chosen) if policy in {"", point.policy}]
+        figure = campaign_charts.chart_of(kind, points, options)
+        shown = [point for point in campaign_charts.chosen(points, chosen) if policy in {"", point.policy}]
         if n_missing := sum(point.figures is None for point in shown):
             warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the chart does not contain them")
         return figure

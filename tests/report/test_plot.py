@@ -17,7 +17,7 @@ from support.process import run_cli, run_with_little_room
 
 from pybatsched.metrics.saved_runs import read_run
 from pybatsched.report import durations
-from pybatsched.report.figures import KINDS, PlotOptions
+from pybatsched.report.charts import KINDS, PlotOptions
 from pybatsched.report.gantt import chart
 from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.scales import axis_for
@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def plot(place: Path, *args: str) -> tuple[str, list[str]]:
-    """Draw a figure; give the line that is printed, and all texts in the picture."""
+    """Draw a chart; give the line that is printed, and all texts in the picture."""
     done = run_cli("plot", *args, "--output", "x.svg", cwd=place)
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = done.stdout.splitlines()
@@ -90,7 +90,7 @@ def test_one_line_says_which_file_was_written_and_what_it_shows(
         (("mean-ratios", "--policy", "redirection"), "mean-ratios of mean wait, 24 values"),
     ],
 )
-def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_the_command_describes_charts_of_a_campaign(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     campaigns.scanned(tmp_path / "study", n_weeks=2)
     line, texts = plot(tmp_path, args[0], "study", "--measure", "wait_s", *args[1:])
     assert line.startswith(f"x.svg: {message}; ")
@@ -134,7 +134,7 @@ def test_boxes_show_their_n_and_each_run_has_a_panel(place: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 @pytest.mark.parametrize("args", [("plot", "cdf", "days", "--output"), ("workload", "stats", "days.json", "--plot")])
-def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, place: Path, tmp_path: Path) -> None:
+def test_an_incomplete_chart_is_removed(args: tuple[str, ...], ending: str, place: Path, tmp_path: Path) -> None:
     """Of any kind: if the disk becomes full while writing, each kind fails differently."""
     path = tmp_path / f"figure.{ending}"
     done = run_with_little_room(*args, str(path), cwd=place)
@@ -143,7 +143,7 @@ def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, pla
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation"])
-def test_scale_is_rejected_for_figures_without_a_choice_of_axis(kind: str, place: Path) -> None:
+def test_scale_is_rejected_for_charts_without_a_choice_of_axis(kind: str, place: Path) -> None:
     done = run_cli("plot", kind, "days", "--scale", "log", "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--scale: expected one of the charts queue, cdf, boxes" in done.stderr

@@ -13,12 +13,13 @@ from pybatsched.errors import InputError, did_you_mean, quantity, setting
 from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
-from pybatsched.report import durations, figure_style, figures
+from pybatsched.report import chart_style, durations
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of, sweep_charts
 from pybatsched.report.campaign.means import differences_of
 from pybatsched.report.campaign.points import Point, baseline_of
-from pybatsched.report.figure_style import plain
+from pybatsched.report.chart_style import plain
+from pybatsched.report.charts import BOX, draw_boxes
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
 
 if TYPE_CHECKING:
@@ -60,16 +61,16 @@ class CampaignPlotOptions(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-def figure_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
+def chart_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
     """Return charts of a campaign, one below the other with one axis of values. Raises InputError."""
     return _drawn(kind, points, options or CampaignPlotOptions())[0]
 
 
 def draw(kind: str, points: Sequence[Point], path: str | Path, options: CampaignPlotOptions) -> str:
     """Draw charts of a campaign into a file, and return a short description. Raises InputError."""
-    figure_style.check_path(path)
+    chart_style.check_path(path)
     figure, what = _drawn(kind, points, options)
-    figure_style.write(figure, path)
+    chart_style.write(figure, path)
     return what
 
 
@@ -89,11 +90,11 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
             f"{setting('scale', 'auto')}"
         )
     if kind == "sweep":
-        return _sweep(charts, axis, options.width or figure_style.TEXT_IN), _described(kind, charts, axis)
+        return _sweep(charts, axis, options.width or chart_style.TEXT_IN), _described(kind, charts, axis)
     width = options.width or max(_width(chart) for chart in charts)
     heights = [_height(chart, width) for chart in charts]
-    with figure_style.style(width):
-        figure: Any = figure_style.new_figure(width, sum(heights))
+    with chart_style.style(width):
+        figure: Any = chart_style.new_figure(width, sum(heights))
         parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, width, as_means=is_mean)
@@ -220,7 +221,7 @@ def _figures(point: Point, each: str) -> set[str]:
 
 def _width(chart: Chart) -> float:
     """Return the width of a chart in inches if the user has not chosen one."""
-    return max(figure_style.TEXT_IN, _MARGIN + _SLOT * len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories))
+    return max(chart_style.TEXT_IN, _MARGIN + _SLOT * len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories))
 
 
 def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
@@ -230,9 +231,9 @@ def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
 
 def _height(chart: Chart, width: float) -> float:
     """Return the height of a chart in inches."""
-    row = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.7
+    row = _ROW if width > chart_style.WIDTHS["column"] * 1.5 else 1.7
     names, is_rotated = _categories(chart, width)
-    longest = max(figure_style.text_width(name, _NAME_SIZE) for name in names)
+    longest = max(chart_style.text_width(name, _NAME_SIZE) for name in names)
     below = longest if is_rotated else 0.14 * max(name.count("\n") for name in names)
     return row * len(_lines(chart, width)) + 0.7 + below
 
@@ -248,16 +249,16 @@ def _categories(chart: Chart, width: float) -> tuple[list[str], bool]:
     names = [plain(name) for name in chart.categories]
     room = _slot(chart, width) - 0.06
     is_rotated = any(
-        figure_style.text_width(word, _NAME_SIZE) > room for name in names for word in figure_style.words_of(name)
+        chart_style.text_width(word, _NAME_SIZE) > room for name in names for word in chart_style.words_of(name)
     )
-    return [figure_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
+    return [chart_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
 
 
 def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:
     subject = f"{plain(chart.subject)}: " if chart.subject else ""
-    size = figure_style.font_size(part)
+    size = chart_style.font_size(part)
     title = f"{subject}{plain(chart.title.removesuffix(' (s)'))}"
-    part.suptitle(figure_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
+    part.suptitle(chart_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
     lines = _lines(chart, width)
     axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
     for line, (row, columns) in zip(axes, lines, strict=True):
@@ -322,8 +323,8 @@ def _set_axis(panel: Any, axis: Scale, *, is_time: bool) -> None:
 
 
 def _draw_boxes(panel: Any, boxes: Sequence[Box], positions: Sequence[int], _axis: Scale) -> None:
-    colors = [_BASELINE if box.is_baseline else figures.BOX for box in boxes]
-    figures.draw_boxes(panel, [box.statistics for box in boxes], positions, colors)
+    colors = [_BASELINE if box.is_baseline else BOX for box in boxes]
+    draw_boxes(panel, [box.statistics for box in boxes], positions, colors)
     at = [position + dodge(k) for position, box in zip(positions, boxes, strict=True) for k in range(len(box.dots))]
     values = [dot.value for box in boxes for dot in box.dots]
     panel.scatter(at, values, s=7, color=_DOT, alpha=0.6, linewidths=0, zorder=3)
@@ -344,11 +345,11 @@ def _draw_means(panel: Any, boxes: Sequence[Box], positions: Sequence[int], axis
 def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
     """Draw a line for each chart over the offered load, means with their intervals, a panel for each row."""
     rows = list(dict.fromkeys(row for chart in charts for row in chart.rows))
-    height = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.9
+    height = _ROW if width > chart_style.WIDTHS["column"] * 1.5 else 1.9
     loads = sorted({float(box.category) for chart in charts for box in chart.boxes})
     step = (loads[-1] - loads[0]) / 100 or 0.005
-    with figure_style.style(width):
-        figure = figure_style.new_figure(width, height * len(rows) + 0.5)
+    with chart_style.style(width):
+        figure = chart_style.new_figure(width, height * len(rows) + 0.5)
         panels: Any = figure.subplots(len(rows), 1, squeeze=False, sharex=True)[:, 0]
         handles: dict[str, Any] = {}
         for panel, row in zip(panels, rows, strict=True):
@@ -358,7 +359,7 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
                     continue
                 aside = step * (number - (len(charts) - 1) / 2)  # so that intervals do not cover each other
                 at = [float(box.category) + aside for box in boxes]
-                look = figure_style.line(number)
+                look = chart_style.line(number)
                 (handle,) = panel.plot(at, [box.mean.mean for box in boxes], marker="o", markersize=3, **look)
                 handles.setdefault(chart.subject, handle)
                 for x, box in zip(at, boxes, strict=True):
@@ -371,9 +372,9 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
             panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
             panel.set_axisbelow(True)
             panel.set_ylabel(textwrap.fill(_title(charts[0], axis), _ALONG))
-            figure_style.add_title(panel, row)
+            chart_style.add_title(panel, row)
         panels[-1].set_xlabel(charts[0].x_title)
-        figure_style.add_legend(figure, list(handles.items()), "upper left")
+        chart_style.add_legend(figure, list(handles.items()), "upper left")
     made: Figure = figure
     return made
 
@@ -390,15 +391,15 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
     found = differences_of(kept, [figure_name], baseline)
     families = list(dict.fromkeys(row["family"] for row in found))
     title, unit = name_and_unit(figure_name)
-    width = options.width or figure_style.TEXT_IN
-    with figure_style.style(width):
-        figure: Any = figure_style.new_figure(width, 1.0)
-        size = figure_style.font_size(figure)
+    width = options.width or chart_style.TEXT_IN
+    with chart_style.style(width):
+        figure: Any = chart_style.new_figure(width, 1.0)
+        size = chart_style.font_size(figure)
         notes = [OTHER_JOBS if row["verdict"] == OTHER_JOBS else f"n = {row['n']:,}" for row in found]
         names = [plain(options.labels.get(row["policy"], row["policy"])) for row in found]
         names = [f"{name} ({note})" for name, note in zip(names, notes, strict=True)]
-        names = [figure_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
-        beside = width - max(figure_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
+        names = [chart_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
+        beside = width - max(chart_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
         n_lines = [
             sum(1 + name.count("\n") for name, row in zip(names, found, strict=True) if row["family"] == family)
             for family in families
@@ -419,21 +420,21 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
             panel.xaxis.set_major_formatter("{x:,.10g}")
             panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
             panel.set_axisbelow(True)
-            title_lines = figure_style.wrapped(plain(options.labels.get(family, family)), beside, size)
+            title_lines = chart_style.wrapped(plain(options.labels.get(family, family)), beside, size)
             panel.set_title(title_lines, loc="left", fontsize=size)
         better = {"lower": "; left is better", "higher": "; right is better"}.get(found[0]["better"], "")
         shown = plain(options.labels.get(baseline, baseline))
         label = f"{title}{unit}: policy minus {shown}{better}"
-        panels[-1, 0].set_xlabel(figure_style.wrapped(label, beside, size))
+        panels[-1, 0].set_xlabel(chart_style.wrapped(label, beside, size))
     return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"
 
 
 def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
     """Draw the values of the trials of a search, and the best value so far, into a file. Raises InputError."""
-    figure_style.check_path(path)
+    chart_style.check_path(path)
     marks = {"complete": ("o", _DOT), "ended early": ("x", _GREY)}
-    with figure_style.style():
-        drawn: Any = figure_style.new_figure(figure_style.TEXT_IN, 2.8)
+    with chart_style.style():
+        drawn: Any = chart_style.new_figure(chart_style.TEXT_IN, 2.8)
         panel = drawn.subplots()
         handles: list[tuple[str, Any]] = []
         for state, (marker, color) in marks.items():
@@ -441,9 +442,9 @@ def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
             at, values = [trial.number + 1 for trial in own], [trial.value for trial in own]
             handles.append((state, panel.scatter(at, values, s=14, marker=marker, color=color, linewidths=0.9)))
         best = [(trial.number + 1, trial.best) for trial in trials if trial.best is not None]
-        (line,) = panel.step(*zip(*best, strict=True), where="post", color=figure_style.COLORS[1], linewidth=1.4)
-        figure_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
+        (line,) = panel.step(*zip(*best, strict=True), where="post", color=chart_style.COLORS[1], linewidth=1.4)
+        chart_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
         panel.set_xlabel("trial")
         panel.set_ylabel(textwrap.fill(plain(figure), _ALONG))
         panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-        figure_style.write(drawn, path)
+        chart_style.write(drawn, path)

@@ -20,11 +20,11 @@ from support.process import run_cli, run_elsewhere, run_process
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.saved_runs import read_run
-from pybatsched.report import campaign_figures, figures, page
+from pybatsched.report import campaign_charts, charts, page
 from pybatsched.report.campaign import points as samples
-from pybatsched.report.campaign_figures import CampaignPlotOptions
-from pybatsched.report.figure_style import plain
-from pybatsched.report.figures import KINDS, figure_of
+from pybatsched.report.campaign_charts import CampaignPlotOptions
+from pybatsched.report.chart_style import plain
+from pybatsched.report.charts import KINDS, chart_of
 from pybatsched.report.gantt import bars, chart
 from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader
@@ -47,7 +47,7 @@ PAGE = ("report", "easy", "pushy", "--output")
 
 
 def drawing(kind: str, file: str) -> tuple[str, ...]:
-    """Return the command that draws a figure."""
+    """Return the command that draws a chart."""
     return ("plot", kind, "easy", *(() if kind == "gantt" else ("pushy",)), "--output", file)
 
 
@@ -76,7 +76,7 @@ def test_characters_invalid_in_xml_are_escaped(name: str, place: Path, tmp_path:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, elsewhere: Path) -> None:
+def test_charts_are_the_same_for_the_same_run(kind: str, ending: str, elsewhere: Path) -> None:
     done = run_cli(*drawing(kind, f"here-{kind}.{ending}"), cwd=elsewhere)
     assert done.returncode == 0, done.stderr
     here, there = ((elsewhere / f"{where}-{kind}.{ending}").read_bytes() for where in ("here", "elsewhere"))
@@ -91,9 +91,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
-    [*((kind, "svg") for kind in campaign_figures.KINDS), *(("boxes", end) for end in ("pdf", "png"))],
+    [*((kind, "svg") for kind in campaign_charts.KINDS), *(("boxes", end) for end in ("pdf", "png"))],
 )
-def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
+def test_charts_of_a_campaign_are_the_same_for_the_same_campaign(
     kind: str, ending: str, study: Path, tmp_path: Path
 ) -> None:
     if kind == "sweep":
@@ -107,13 +107,13 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     found = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{ending}"
-        campaign_figures.draw(kind, points, path, CampaignPlotOptions("wait_s"))
+        campaign_charts.draw(kind, points, path, CampaignPlotOptions("wait_s"))
         found.append(path.read_bytes())
     assert found[0] == found[1]
     assert len(found[0]) > 5000
 
 
-def test_a_figure_of_a_campaign_has_a_description(study: Path, tmp_path: Path) -> None:
+def test_a_chart_of_a_campaign_has_a_description(study: Path, tmp_path: Path) -> None:
     args = ("--measure", "mean_wait_s", "--policy", "redirection", "--output", "x.svg")
     done = run_cli("plot", "ratios", str(study), *args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -174,8 +174,8 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
     assert not (tmp_path / "x.svg").exists()
 
 
-def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
-    for kind in campaign_figures.KINDS:
+def test_names_in_charts_are_not_read_as_mathematics(tmp_path: Path) -> None:
+    for kind in campaign_charts.KINDS:
         name = "w-load0.9" if kind == "sweep" else "w"
         rows = [
             campaigns.Row(name, "$\\frac$", {"mean_wait_s": 1.0}),
@@ -183,7 +183,7 @@ def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
             campaigns.Row(name, "p", {"mean_wait_s": 2.0}, {"o$_{": "^$y$"}),
         ]
         points = samples.points_of(Store(campaigns.keep(tmp_path / kind, rows, ["w"])))
-        campaign_figures.draw(kind, points, tmp_path / "x.svg", CampaignPlotOptions("mean_wait_s"))
+        campaign_charts.draw(kind, points, tmp_path / "x.svg", CampaignPlotOptions("mean_wait_s"))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
         (("ratios", "--policy", "conservative"), "ratios: no points to show of conservative"),
     ],
 )
-def test_invalid_figures_of_a_campaign_are_rejected(
+def test_invalid_charts_of_a_campaign_are_rejected(
     args: tuple[str, ...], message: str, study: Path, tmp_path: Path
 ) -> None:
     done = run_cli("plot", args[0], str(study), *args[1:], "--output", "x.svg", cwd=tmp_path)
@@ -205,14 +205,14 @@ def test_invalid_figures_of_a_campaign_are_rejected(
     assert message in done.stderr
 
 
-def test_figures_of_unfinished_campaigns_are_rejected(tmp_path: Path) -> None:
+def test_charts_of_unfinished_campaigns_are_rejected(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="the campaign has no finished cell to show"):
-        campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
+        campaign_charts.draw("boxes", none, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
     with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
-        campaign_figures.draw("ratios", one, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
+        campaign_charts.draw("ratios", one, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
 
 
 @pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])
@@ -264,7 +264,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
         (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: works only with a campaign"),
     ],
 )
-def test_invalid_figures_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
+def test_invalid_charts_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("plot", *args, cwd=place)
     assert done.returncode == 2
     assert message in done.stderr
@@ -344,9 +344,7 @@ def test_each_rectangle_has_the_look_and_the_note_of_its_bar(tmp_path: Path) -> 
     ("options", "explained"),
     [(preempted.SWAPS, {bars.SUSPENDED, bars.HELD, bars.URGENT}), (("mode=kill_restart",), {bars.LOST, bars.URGENT})],
 )
-def test_the_figure_of_a_gantt_chart_explains_what_it_shows(
-    options: tuple[str, ...], explained: set[int], tmp_path: Path
-) -> None:
+def test_a_gantt_chart_explains_what_it_shows(options: tuple[str, ...], explained: set[int], tmp_path: Path) -> None:
     preempted.simulated(tmp_path, *options)
     done = run_cli("plot", "gantt", "ujfb", "--output", "x.svg", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -354,7 +352,7 @@ def test_the_figure_of_a_gantt_chart_explains_what_it_shows(
     assert {look for look, text in bars.LEGEND.items() if text in texts} == explained
 
 
-def test_the_figure_of_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
+def test_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
     loaded.simulated(tmp_path)
     assert run_cli("plot", "gantt", "loads", "--output", "x.svg", cwd=tmp_path).returncode == 0
     texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
@@ -363,14 +361,14 @@ def test_the_figure_of_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
 
 def test_loads_are_striped_in_a_crowded_chart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded.simulated(tmp_path)
-    monkeypatch.setattr(figures, "_MANY_BARS", 0)
-    figure = figure_of("gantt", [read_run(str(tmp_path / "loads"))])
+    monkeypatch.setattr(charts, "_MANY_BARS", 0)
+    figure = chart_of("gantt", [read_run(str(tmp_path / "loads"))])
     drawn = [one for one in figure.axes[0].collections if one.get_hatch()]
     assert len(drawn) == 1
     assert np.array_equal(drawn[0].get_edgecolor(), [[0.0, 0.0, 0.0, 1.0]])  # white stripes would hide narrow bars
 
 
-def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
+def test_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     assert run_cli("plot", "gantt", "easy", "--output", "plain.svg", cwd=place).returncode == 0
     texts = re.findall(r"<!-- (.*?) -->", (place / "plain.svg").read_text())
     assert texts
@@ -388,7 +386,7 @@ def test_a_chart_shows_hosts_that_are_reserved_or_down(tmp_path: Path) -> None:
     data = chart.data_of(run)
     assert data["blocked"] == {bars.RESERVED: RESERVED, bars.DOWN: DOWN}
     assert data["legend"] == list(bars.BLOCKED.values())
-    figure = figure_of("gantt", [run])
+    figure = chart_of("gantt", [run])
     behind = [shown for shown in figure.axes[0].collections if shown.get_zorder() == 0]
     found = [[path.get_extents().extents for path in shown.get_paths()] for shown in behind]
     assert [[(x1, x2, y1, y2) for x1, y1, x2, y2 in boxes] for boxes in found] == [RESERVED, DOWN]

@@ -17,10 +17,10 @@ from support.process import run_cli
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.saved_runs import SavedRun, read_run
-from pybatsched.report import campaign_figures, figure_style
+from pybatsched.report import campaign_charts, chart_style
 from pybatsched.report.campaign.points import points_of
-from pybatsched.report.campaign_figures import CampaignPlotOptions
-from pybatsched.report.figures import KINDS, PlotOptions, figure_of
+from pybatsched.report.campaign_charts import CampaignPlotOptions
+from pybatsched.report.charts import KINDS, PlotOptions, chart_of
 from pybatsched.report.provenance import relabelled
 
 LONG = (
@@ -64,7 +64,7 @@ def six(run: SavedRun) -> list[SavedRun]:
 
 
 def check_all_inside(figure: Any) -> None:
-    """All that is drawn is within the figure, but for a hundredth of an inch."""
+    """All that is drawn is within the chart, but for a hundredth of an inch."""
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
     width, height = figure.get_size_inches()
@@ -74,16 +74,16 @@ def check_all_inside(figure: Any) -> None:
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("text", 7.2), ("5", 5.0)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: SavedRun) -> None:
+def test_a_chart_has_the_requested_width(kind: str, width: str, inches: float, run: SavedRun) -> None:
     from matplotlib.figure import Figure
 
-    found = figure_of(kind, [run], PlotOptions("wait_s", width=figure_style.width_of(width)))
+    found = chart_of(kind, [run], PlotOptions("wait_s", width=chart_style.width_of(width)))
     assert isinstance(found, Figure)
     assert found.get_figwidth() == inches
 
 
 def test_the_default_is_the_width_of_the_text(run: SavedRun) -> None:
-    assert figure_of("cdf", [run]).get_figwidth() == 7.2
+    assert chart_of("cdf", [run]).get_figwidth() == 7.2
 
 
 @pytest.mark.parametrize("text", ["wide", "1.9", "41", "nan", "-3"])
@@ -93,11 +93,11 @@ def test_invalid_widths_are_rejected(text: str, place: Path) -> None:
     assert done.stderr == f"pybatsched: --width {text}: expected column, text or 2 to 40 inches\n"
 
 
-def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: SavedRun, tmp_path: Path) -> None:
+def test_fonts_are_embedded_as_truetype_also_in_charts_of_users(run: SavedRun, tmp_path: Path) -> None:
     import matplotlib as mpl
 
     before = mpl.rcParams["pdf.fonttype"]
-    figure = figure_of("cdf", [run])
+    figure = chart_of("cdf", [run])
     figure.savefig(tmp_path / "x.pdf")
     content = (tmp_path / "x.pdf").read_bytes()
     assert b"/Type3" not in content
@@ -110,8 +110,8 @@ def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: SavedRun, 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
 @pytest.mark.parametrize("n", [2, 3, 6])
-def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, six: list[SavedRun]) -> None:
-    figure = figure_of("cdf", six[:n], PlotOptions("wait_s", width=width))
+def test_a_legend_is_within_the_chart_and_over_no_axes(width: float, n: int, six: list[SavedRun]) -> None:
+    figure = chart_of("cdf", six[:n], PlotOptions("wait_s", width=width))
     figure.draw_without_rendering()
     (legend,) = figure.legends
     (axes,) = figure.axes
@@ -126,15 +126,15 @@ def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, si
 
 
 @pytest.mark.parametrize("kind", ["utilisation", "queue", "boxes"])
-def test_no_text_is_outside_of_a_narrow_figure(kind: str, six: list[SavedRun]) -> None:
-    check_all_inside(figure_of(kind, six, PlotOptions("wait_s", width=3.5)))
+def test_no_text_is_outside_of_a_narrow_chart(kind: str, six: list[SavedRun]) -> None:
+    check_all_inside(chart_of(kind, six, PlotOptions("wait_s", width=3.5)))
 
 
 def test_a_word_that_is_too_wide_is_broken() -> None:
-    lines = figure_style.wrapped("x" * 100, 2.0, 8.0).split("\n")
+    lines = chart_style.wrapped("x" * 100, 2.0, 8.0).split("\n")
     assert "".join(lines) == "x" * 100
-    assert all(figure_style.text_width(line, 8.0) <= 2.0 for line in lines)
-    assert figure_style.wrapped("short words", 9.0, 8.0) == "short words"
+    assert all(chart_style.text_width(line, 8.0) <= 2.0 for line in lines)
+    assert chart_style.wrapped("short words", 9.0, 8.0) == "short words"
 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
@@ -147,7 +147,7 @@ def test_labels_of_boxes_are_not_broken_within_words(n: int, width: float, six: 
     ]
     labels = [name if k < 3 else f"{name} again" for k, name in enumerate(names * 2)]
     runs = [replace(run, name=label) for run, label in zip(six, labels, strict=True)][:n]
-    figure = figure_of("boxes", runs, PlotOptions("wait_s", width=width))
+    figure = chart_of("boxes", runs, PlotOptions("wait_s", width=width))
     shown = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     for label, text in zip(labels, shown, strict=False):
         lines = text.partition("\nn = ")[0].split("\n")
@@ -179,7 +179,7 @@ def seen(color: str, by: str = "none") -> tuple[float, float, float]:
 
 
 def test_colours_differ_in_grey_and_for_colour_blind_readers() -> None:
-    for one, other in combinations(figure_style.COLORS, 2):
+    for one, other in combinations(chart_style.COLORS, 2):
         assert abs(seen(one)[0] - seen(other)[0]) >= 10, (one, other)
         for by in BLINDNESS:
             distance = sum((a - b) ** 2 for a, b in zip(seen(one, by), seen(other, by), strict=True)) ** 0.5
@@ -187,25 +187,25 @@ def test_colours_differ_in_grey_and_for_colour_blind_readers() -> None:
 
 
 def test_twelve_lines_differ_in_colour_or_dashes() -> None:
-    looks = {(look["color"], str(look["linestyle"])) for look in map(figure_style.line, range(12))}
+    looks = {(look["color"], str(look["linestyle"])) for look in map(chart_style.line, range(12))}
     assert len(looks) == 12
-    assert len({str(figure_style.line(number)["linestyle"]) for number in range(6)}) == 6
+    assert len({str(chart_style.line(number)["linestyle"]) for number in range(6)}) == 6
 
 
 def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: SavedRun) -> None:
     many = read_run(str(place / "many"))
-    assert [axes.get_ylabel() for axes in figure_of("gantt", [many]).axes] == ["processor", "wait"]
-    assert [axes.get_ylabel() for axes in figure_of("gantt", [run]).axes] == ["processor"]
-    by_job = figure_of("gantt", [many], PlotOptions(color="job"))
+    assert [axes.get_ylabel() for axes in chart_of("gantt", [many]).axes] == ["processor", "wait"]
+    assert [axes.get_ylabel() for axes in chart_of("gantt", [run]).axes] == ["processor"]
+    by_job = chart_of("gantt", [many], PlotOptions(color="job"))
     assert len(by_job.axes) == 1
-    by_wait = figure_of("gantt", [run], PlotOptions(color="wait"))
+    by_wait = chart_of("gantt", [run], PlotOptions(color="wait"))
     assert len(by_wait.axes) == 2
     # 300 of 301 jobs are in the span: each has its own colour
-    assert len(figure_of("gantt", [many], PlotOptions(end_s=3600.0)).axes) == 1
+    assert len(chart_of("gantt", [many], PlotOptions(end_s=3600.0)).axes) == 1
 
 
 def test_longer_waits_are_darker(run: SavedRun) -> None:
-    figure: Any = figure_of("gantt", [run], PlotOptions(color="wait"))
+    figure: Any = chart_of("gantt", [run], PlotOptions(color="wait"))
     (bars,) = figure.axes[0].collections
     waits = [record.segments[0].started_at - record.submitted_at for record in run.records]
     starts = [record.segments[0].started_at for record in run.records]
@@ -248,7 +248,7 @@ def test_invalid_labels_are_rejected(given: tuple[str, ...], message: str, place
 
 
 def plot(place: Path, *args: str) -> tuple[str, list[str]]:
-    """Draw a figure; give the line that is printed, and all texts in the picture."""
+    """Draw a chart; give the line that is printed, and all texts in the picture."""
     done = run_cli("plot", *args, "--output", "x.svg", cwd=place)
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = done.stdout.splitlines()
@@ -263,16 +263,16 @@ def test_the_command_names_runs(place: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue"])
 def test_the_axis_of_time_has_these_ends(kind: str, run: SavedRun) -> None:
-    figure = figure_of(kind, [run], PlotOptions(begin_s=7200.0, end_s=36_000.0))
+    figure = chart_of(kind, [run], PlotOptions(begin_s=7200.0, end_s=36_000.0))
     assert figure.axes[0].get_xlim() == (7200.0, 36_000.0)
-    half = figure_of(kind, [run], PlotOptions(end_s=36_000.0))
+    half = chart_of(kind, [run], PlotOptions(end_s=36_000.0))
     assert half.axes[0].get_xlim() == (0.0, 36_000.0)
 
 
 def test_a_queue_in_a_span_starts_with_the_jobs_that_wait_there(place: Path) -> None:
     many = read_run(str(place / "many"))
     steps = many.queue_length
-    figure: Any = figure_of("queue", [many], PlotOptions(begin_s=6000.0, end_s=9000.0))
+    figure: Any = chart_of("queue", [many], PlotOptions(begin_s=6000.0, end_s=9000.0))
     (line,) = figure.axes[0].get_lines()
     times, values = list(line.get_xdata()), list(line.get_ydata())
     assert (times[1], values[1]) == (6000.0, steps.at(6000.0))
@@ -323,12 +323,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
-@pytest.mark.parametrize("kind", campaign_figures.KINDS)
-def test_figures_of_a_campaign_have_the_width_and_no_clipped_text(
+@pytest.mark.parametrize("kind", campaign_charts.KINDS)
+def test_charts_of_a_campaign_have_the_width_and_no_clipped_text(
     kind: str, width: float, study: Path, tmp_path: Path
 ) -> None:
     points = points_of(Store(kept(tmp_path / "loads", "-load0.9") if kind == "sweep" else study))
-    figure = campaign_figures.figure_of(kind, points, CampaignPlotOptions("wait_s", width=width))
+    figure = campaign_charts.chart_of(kind, points, CampaignPlotOptions("wait_s", width=width))
     assert figure.get_figwidth() == width
     check_all_inside(figure)
 
@@ -376,8 +376,8 @@ def test_invalid_options_for_a_campaign_are_rejected(
     assert message in done.stderr
 
 
-def test_unknown_figures_are_rejected_in_python(run: SavedRun) -> None:
+def test_unknown_charts_are_rejected_in_python(run: SavedRun) -> None:
     with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
-        figure_of("joy", [run])
+        chart_of("joy", [run])
     with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):
-        campaign_figures.figure_of("joy", [])
+        campaign_charts.chart_of("joy", [])

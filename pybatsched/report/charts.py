@@ -15,8 +15,8 @@ from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
-from pybatsched.report import durations, figure_style
-from pybatsched.report.figure_style import COLORS, plain
+from pybatsched.report import chart_style, durations
+from pybatsched.report.chart_style import COLORS, plain
 from pybatsched.report.gantt import bars as gantt
 from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
@@ -60,7 +60,7 @@ class PlotOptions(NamedTuple):
     measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
     scale: ScaleOption = "auto"
-    width: float = figure_style.TEXT_IN
+    width: float = chart_style.TEXT_IN
     begin_s: float | None = None
     end_s: float | None = None
     color: ColorOption = "auto"
@@ -76,16 +76,16 @@ class PlotOptions(NamedTuple):
         return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
 
 
-def figure_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
+def chart_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
     """Return a chart of runs: gantt, utilisation, queue, cdf or boxes. Raises InputError."""
     return _drawn(kind, runs, options or PlotOptions())[0]
 
 
 def draw(kind: str, runs: Sequence[SavedRun], path: str | Path, options: PlotOptions) -> str:
     """Draw one chart of runs into a file, and return a short description. Raises InputError."""
-    figure_style.check_path(path)
+    chart_style.check_path(path)
     figure, summary = _drawn(kind, runs, options)
-    figure_style.write(figure, path)
+    chart_style.write(figure, path)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     n_jobs = sum(kind not in _OF_JOBS or options.has(record.submitted_at) for run in runs for record in run.records)
     span = f", {options.span_text}" if options.span_text else ""
@@ -104,20 +104,20 @@ def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[F
         raise InputError(f"{setting('scale')}: expected one of the charts {kinds}")
     if options.color != "auto" and kind != "gantt":
         raise InputError(f"{setting('color')}: works only with the chart gantt, not with {kind}")
-    with figure_style.style(options.width):
-        figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
+    with chart_style.style(options.width):
+        figure = chart_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
-            size = figure_style.font_size(figure)
-            lines = [figure_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
+            size = chart_style.font_size(figure)
+            lines = [chart_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
             figure.suptitle("\n".join(lines), color="#b00020", fontsize=size)
     return figure, summary
 
 
 def _height(kind: str, n_runs: int, width: float) -> float:
     """Return the height of a chart in inches, without its legend."""
-    is_narrow = width < figure_style.TEXT_IN / 1.5
+    is_narrow = width < chart_style.TEXT_IN / 1.5
     if kind == "utilisation" or (kind == "queue" and n_runs > _MAX_LINES):
         return 0.7 + 0.85 * n_runs if is_narrow else 1.0 + 1.3 * n_runs
     if kind == "gantt":
@@ -171,7 +171,7 @@ def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
             axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_BLOCKED[look]))
             handles.append((text, patches.Patch(**_BLOCKED[look])))
     if handles:
-        figure_style.add_legend(figure, handles, "lower left")
+        chart_style.add_legend(figure, handles, "lower left")
     axes.autoscale()
     axes.set_ylim(0, (run.n_procs or None) if rows is None else rows.n_rows)
     axes.yaxis.set_major_formatter(_THOUSANDS)
@@ -181,7 +181,7 @@ def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
         end = max((bar.end for bar in bars), default=end)
     _time_axis(axes, begin, end, is_exact=options.begin_s is not None)
     axes.set_ylabel("processor")
-    figure_style.add_title(axes, run.label)
+    chart_style.add_title(axes, run.label)
     if rows is not None:
         _draw_bands(axes, rows)
     return PlotSummary("gantt")
@@ -254,7 +254,7 @@ def _style(look: int, color: Any) -> dict[str, Any]:
 def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -> None:
     """Set up an axis of time in days to seconds; it starts at 0 if `begin` is close to 0 and not `is_exact`."""
     begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
-    marks, unit = durations.labelled(begin, end, figure_style.n_ticks(axes.figure))
+    marks, unit = durations.labelled(begin, end, chart_style.n_ticks(axes.figure))
     axes.set_xlim(begin, end)
     axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
     axes.set_xlabel(f"time ({unit})")
@@ -274,7 +274,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[SavedRun], options: PlotOption
             edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
             values = run.usage.binned(edges)
         panel.stairs(values, edges, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
-        figure_style.add_title(panel, run.label)
+        chart_style.add_title(panel, run.label)
         if run.n_procs:
             panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
     tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
@@ -286,7 +286,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[SavedRun], options: PlotOption
     if len(runs) == 1:
         panels[0].set_ylabel("processors in use")
     else:
-        figure.supylabel("processors in use", fontsize=figure_style.font_size(figure))
+        figure.supylabel("processors in use", fontsize=chart_style.font_size(figure))
     if is_binned:
         panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
     return PlotSummary("processors in use over time")
@@ -308,9 +308,9 @@ def _draw_queue(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
         times, values = [begin, *times, end], [0.0, *values, values[-1] if is_cut else 0.0]
         if are_panels:
             panels[number].fill_between(times, values, step="post", color=COLORS[number % len(COLORS)], linewidth=0.4)
-            figure_style.add_title(panels[number], run.label)
+            chart_style.add_title(panels[number], run.label)
         else:
-            how = figure_style.line(number)
+            how = chart_style.line(number)
             panels[0].step(times, values, where="post", label=plain(run.label), linewidth=0.9, **how)
     highest = max(steps.maximum for steps in found)
     flattest = min(run.queue_length.mean(begin, end) for run in runs)
@@ -320,7 +320,7 @@ def _draw_queue(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
         _value_axis(panel, "y", kind, (0.0, max(highest, 1.0)), "", is_low=are_panels)
     _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
     if are_panels:
-        figure.supylabel("waiting jobs", fontsize=figure_style.font_size(figure))
+        figure.supylabel("waiting jobs", fontsize=chart_style.font_size(figure))
     else:
         panels[0].set_ylabel("waiting jobs")
         _legend(figure, panels[0], runs)
@@ -357,7 +357,7 @@ def _part(steps: Steps, begin: float, end: float) -> Steps:
 def _legend(figure: Any, axes: Any, runs: Sequence[SavedRun]) -> None:
     if len(runs) > 1:
         labels = [run.label for run in runs]
-        figure_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
+        chart_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
 
 
 def _value_axis(
@@ -386,7 +386,7 @@ def _value_axis(
     if 0 <= low <= high / 4 and which == "y":
         axes.set_ylim(bottom=0)
     if is_time and low >= 0 and high > 0:
-        marks, unit = durations.labelled(0.0, high, figure_style.n_ticks(axes.figure))
+        marks, unit = durations.labelled(0.0, high, chart_style.n_ticks(axes.figure))
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
@@ -412,7 +412,7 @@ def _draw_cdf(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> Pl
         at = [values[k] for k in kept]
         # From 0 up to the first value, and from the last one to the end of the axis.
         axes.step(
-            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **figure_style.line(number)
+            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **chart_style.line(number)
         )
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
@@ -441,20 +441,20 @@ def _draw_boxes(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
 
 def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]) -> None:
     """Write labels and numbers of jobs below boxes; if labels are too long for that, turn them, with numbers above."""
-    size = figure_style.font_size(figure)
+    size = chart_style.font_size(figure)
     slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
     names = [plain(label) for label in labels]
-    words = [word for name in names for word in (*figure_style.words_of(name), f"n = {max(ns):,}")]
-    if max(figure_style.text_width(word, size) for word in words) < slot - 0.06:
-        below = [figure_style.label_lines(name, slot - 0.06, size) for name in names]
+    words = [word for name in names for word in (*chart_style.words_of(name), f"n = {max(ns):,}")]
+    if max(chart_style.text_width(word, size) for word in words) < slot - 0.06:
+        below = [chart_style.label_lines(name, slot - 0.06, size) for name in names]
         axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
         n_more = max(name.count("\n") for name in below)
         figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
         return
-    room, degrees = (1.3, 60) if figure_style.is_narrow(figure) else (1.8, 45)
-    lines = [figure_style.label_lines(name, room, size) for name in names]
+    room, degrees = (1.3, 60) if chart_style.is_narrow(figure) else (1.8, 45)
+    lines = [chart_style.label_lines(name, room, size) for name in names]
     axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
-    tallest = max(figure_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
+    tallest = max(chart_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
     figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)
     small = size - 1
     above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "color": "#555555", "fontsize": small}
@@ -462,7 +462,7 @@ def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]
         axes.text(len(ns) - 0.5, 1.01, f"n = {ns[0]:,} each", ha="right", **above)
         return
     texts = [f"n = {n:,}" for n in ns]
-    if max(figure_style.text_width(text, small) for text in texts) > slot - 0.04:
+    if max(chart_style.text_width(text, small) for text in texts) > slot - 0.04:
         texts = [f"{n:,}" for n in ns]
         axes.text(-0.02, 1.01, "n", ha="right", **above | {"transform": axes.transAxes})
     for position, text in enumerate(texts):
