@@ -61,6 +61,18 @@ WHAT_IS_SHOWN = (
 ABOVE_SERVICES = {"actions", "engine", "replacement"}
 
 
+#: Classes that share their name with another class, and the reason. All other public classes have names of their own.
+SHARED_NAMES = {
+    "Actions": "those of the engine (core) and of SimGrid (simulator)",
+    "Answer": "an event and a decision of Batsim's protocol",
+    "Codec": "the interface of codecs, and the codec of Batsim 5 as `v5.Codec`",
+    "Notify": "an event and a decision of Batsim's protocol",
+    "Query": "an event and a decision of Batsim's protocol",
+    "Simulation": "`pybatsched.Simulation`, and the exchanges of the simulator with a scheduler",
+    "Workload": "jobs in memory, and the builder of `pybatsched.testing`, which is public",
+}
+
+
 #: Modules that name options of commands outside of backticks: those of Batsim, and those of a whole command in a file.
 MAY_NAME_OPTIONS = {
     "pybatsched.core.engine": {"--enable-redis"},
@@ -216,6 +228,16 @@ def test_only_commands_name_their_options() -> None:
 def test_no_module_has_a_vague_name() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
     assert not [name(path) for path in MODULES if any(text in path.stem for text in banned)]
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in (*MODULES, *SCHEDULERS):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name(path))
+    shared = {one: modules for one, modules in places.items() if len(modules) > 1}
+    assert shared.keys() == SHARED_NAMES.keys(), {one: shared.get(one) for one in shared.keys() ^ SHARED_NAMES.keys()}
 
 
 @pytest.mark.parametrize("module", WHAT_IS_SHOWN)

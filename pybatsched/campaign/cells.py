@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.campaign.prepare import Host, Prepared, digest_of, digest_of_files
+from pybatsched.campaign.prepare import CampaignMachine, Prepared, digest_of, digest_of_files
 from pybatsched.campaign.spec import PlatformTable, PolicyTable, Spec
 from pybatsched.errors import InputError, setting
 from pybatsched.machines import names
@@ -157,14 +157,14 @@ def cells_of(
                         yield platform, cell
 
 
-def hosts_of(spec: Spec, spec_folder: Path | None = None) -> dict[str, Host]:
+def hosts_of(spec: Spec, spec_folder: Path | None = None) -> dict[str, CampaignMachine]:
     """Return what the preparation of workloads depends on, by platform. Reads the platforms. Raises InputError."""
     found = {}
     for number, table in enumerate(spec.platform, start=1):
         try:
             machine = _with_files(table, search_folders(spec_folder))
             platform = None if machine.platform is None else platform_of(machine)
-            found[table.name] = Host(machine, table.alpha, sizing(machine, platform))
+            found[table.name] = CampaignMachine(machine, table.alpha, sizing(machine, platform))
         except InputError as error:
             raise InputError(f"platform {number}: {error}") from None
     return found
@@ -269,7 +269,7 @@ def effective_seed(seed: int, repeat: int) -> int:
 
 def _machine(table: PlatformTable, workload: Prepared, folders: Sequence[Path]) -> tuple[dict[str, Any], list[Any]]:
     """Return the settings of the machine for a prepared workload, and what identifies it."""
-    spec = Host(_with_files(table, folders), table.alpha).spec_for(workload.n_procs)
+    spec = CampaignMachine(_with_files(table, folders), table.alpha).spec_for(workload.n_procs)
     if spec.units != "core":
         spec = replace(spec, units=None)  # sizes were converted when the workload was prepared
     found = spec.as_json()

@@ -72,7 +72,7 @@ class Prepared(NamedTuple):
     how: Mapping[str, Any] | None = None
 
 
-class Host(NamedTuple):
+class CampaignMachine(NamedTuple):
     """A machine of a campaign, with `alpha` more processors."""
 
     spec: MachineSpec = MachineSpec()
@@ -87,7 +87,7 @@ class Host(NamedTuple):
         return replace(self.spec, n_procs=n_procs + n_extra(n_procs, self.alpha))
 
 
-OF_WORKLOAD: Final = Host()
+OF_WORKLOAD: Final = CampaignMachine()
 
 
 class Preparer:
@@ -98,7 +98,7 @@ class Preparer:
         self._source_folders = list(sources)
         self._digests: dict[Path, str] = {}
 
-    def prepare(self, table: WorkloadTable, seed: int, machine: Host = OF_WORKLOAD) -> list[Prepared]:
+    def prepare(self, table: WorkloadTable, seed: int, machine: CampaignMachine = OF_WORKLOAD) -> list[Prepared]:
         """Return the workloads of a table for a machine: one, or one per week or sequence. They are reused."""
         if table.optional and not all(map(self._is_there, table.sources)):
             return []
@@ -171,7 +171,7 @@ class _Preparation:
     """The preparation of the workloads of a table. `warnings` are pairs: the suffix of names, and the text."""
 
     def __init__(
-        self, table: WorkloadTable, sources: Sequence[Path], mapping: Path | None, seed: int, machine: Host
+        self, table: WorkloadTable, sources: Sequence[Path], mapping: Path | None, seed: int, machine: CampaignMachine
     ) -> None:
         self._table = table
         self._sources = sources

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Self, TextIO
 import msgspec
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.compare.paired import Stay
+from pybatsched.metrics.compare.paired import JobStay
 from pybatsched.results.atomic_files import temporary_files
 from pybatsched.workload.formats.files import read_bytes, write_text
 
@@ -176,10 +176,10 @@ class Store:
         content = {key: value for key, value in result.items() if key not in {"jobs", "ends"}}
         write_text(self.folder / "cells" / f"{result['address']}.json", [json.dumps(content, indent=1), "\n"])
 
-    def ends(self, address: str) -> dict[str, Stay] | None:
+    def ends(self, address: str) -> dict[str, JobStay] | None:
         """Return submissions and ends of the compared jobs of a cell by id; None if they were not kept. O(jobs)."""
         try:
-            return {name: Stay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
+            return {name: JobStay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
         except (InputError, ValueError, TypeError, RecursionError):
             return None
 

@@ -37,7 +37,7 @@ DIED: Final = "WorkerDied: "
 _ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
 
 
-class Work(Protocol):
+class WorkItem(Protocol):
     """What a worker does: a cell of a campaign, or a pickled call (`call` in its dictionary)."""
 
     @property
@@ -52,7 +52,7 @@ class Work(Protocol):
 class _Worker:
     process: subprocess.Popen[bytes]
     scratch: tempfile.TemporaryDirectory[str]  # removed with its files when the worker ends
-    cell: Work | None = None
+    cell: WorkItem | None = None
     started_at: float = 0.0
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)  # the end of its standard error for its current cell
@@ -83,7 +83,7 @@ class LocalWorkers:
         """The number of running cells."""
         return sum(worker.cell is not None for worker in self._workers)
 
-    def run(self, cells: Sequence[Work]) -> Iterator[dict[str, Any] | None]:
+    def run(self, cells: Sequence[WorkItem]) -> Iterator[dict[str, Any] | None]:
         """Run cells and yield their results as they finish; yields None from time to time while there are none."""
         waiting = deque(cells)
         n_tries: dict[str, int] = {}
@@ -132,7 +132,7 @@ class LocalWorkers:
             self._selector.register(pipe, selectors.EVENT_READ, worker)
         return worker
 
-    def _send(self, worker: _Worker, cell: Work) -> None:
+    def _send(self, worker: _Worker, cell: WorkItem) -> None:
         assert worker.process.stdin is not None
         _read_stderr(worker)
         worker.stderr.clear()  # of an earlier cell

@@ -280,7 +280,7 @@ def _has_energy(options: Mapping[str, list[str]]) -> bool:
     return not {"--energy", "--energy-host"}.isdisjoint(options)
 
 
-def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
+def _setting(job: _PreparedRun, engine: Engine) -> summary.RunSetting:
     """Return the inputs and options of the run, as Batsim has sent them."""
     cluster = engine.cluster
     options = dict(cluster.config) | {
@@ -293,7 +293,7 @@ def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
     policy: dict[str, Any] = {"name": source.name, "origin": source.origin, "options": chosen}
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     clusters = summary.clusters_text(cluster.groups("cluster"))
-    return summary.Setting(job.digests, cluster.n_procs, n_jobs, options, policy, clusters)
+    return summary.RunSetting(job.digests, cluster.n_procs, n_jobs, options, policy, clusters)
 
 
 def _say(args: argparse.Namespace) -> Callable[[str], None]:

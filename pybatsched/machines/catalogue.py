@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from pybatsched.machines.model import Machine, Network, NodeClass, Power, Storage, Unit
+from pybatsched.machines.model import HostUnit, LinkSpeeds, Machine, NodeClass, NodePower, Storage
 
-_CORE: Final = Unit("core", n_nodes=0)
-_NODE: Final = Unit("node")
+_CORE: Final = HostUnit("core", n_nodes=0)
+_NODE: Final = HostUnit("node")
 _PWA: Final = "Parallel Workloads Archive"
 
-_CURIE_POWER: Final = Power(
+_CURIE_POWER: Final = NodePower(
     117,
     358,
     14,
@@ -23,8 +23,8 @@ _CURIE_POWER: Final = Power(
 )
 
 
-def _curie_power(cores: int) -> Power:
-    return Power(
+def _curie_power(cores: int) -> NodePower:
+    return NodePower(
         _CURIE_POWER.idle * cores / 16,
         _CURIE_POWER.full * cores / 16,
         _CURIE_POWER.off * cores / 16,
@@ -80,7 +80,7 @@ CURIE: Final = Machine(
         ),
     ),
     (_CORE, _NODE),
-    Network(4e9, 1.3e-6, ("InfiniBand QDR, 4 GB/s and 1.3 us: assumption",)),
+    LinkSpeeds(4e9, 1.3e-6, ("InfiniBand QDR, 4 GB/s and 1.3 us: assumption",)),
     remarks=(
         f"80,640 + 11,520 + 1,152 = 93,312 cores, as the log CEA-Curie-2011-2.1-cln says ({_PWA})",
         "The log's sizes are cores. By node, a job of q cores needs q/16 thin nodes, rounded up",
@@ -101,7 +101,7 @@ INTREPID: Final = Machine(
                 f"40 racks, 40,960 nodes of 4 cores, 2 GB a node, 557 Tflop/s in all: {_PWA}, l_anl_int",
                 "3.4 Gflop/s a core: 557 Tflop/s / 163,840, which is 850 MHz x 4 flop",
             ),
-            power=Power(
+            power=NodePower(
                 10,
                 30,
                 0,
@@ -113,8 +113,8 @@ INTREPID: Final = Machine(
             ),
         ),
     ),
-    (_CORE, Unit("pset", n_nodes=64), Unit("node", torus=(40, 32, 32))),
-    Network(425e6, 1e-6, ("torus links of 425 MB/s, 1 us: assumption",)),
+    (_CORE, HostUnit("pset", n_nodes=64), HostUnit("node", torus=(40, 32, 32))),
+    LinkSpeeds(425e6, 1e-6, ("torus links of 425 MB/s, 1 us: assumption",)),
     remarks=(
         f"A pset is 64 nodes, 256 cores: the smallest partition, and each size in the log is a multiple of it ({_PWA})",
         "The torus of the whole machine as 40 x 32 x 32: assumption (its product is the number of nodes)",
@@ -137,12 +137,12 @@ RICC: Final = Machine(
             ),
         ),
     ),
-    (Unit("core", n_nodes=0, group=("node", 8)), _NODE),
-    Network(2e9, 2e-6, ("InfiniBand DDR, 2 GB/s and 2 us: assumption",)),
+    (HostUnit("core", n_nodes=0, group=("node", 8)), _NODE),
+    LinkSpeeds(2e9, 2e-6, ("InfiniBand DDR, 2 GB/s and 2 us: assumption",)),
     remarks=("Jobs share nodes, so a host is a core; the property node tells which eight belong together",),
 )
 
-_RACKHAM_POWER: Final = Power(
+_RACKHAM_POWER: Final = NodePower(
     90, 250, 10, ("90 W idle, 250 W at work, 10 W off: assumption (two processors of 85 W at most)",)
 )
 _RACKHAM_SPEED: Final = "35.2 Gflop/s a core: 2.2 GHz x 16 flop, the peak: assumption (AVX2)"
@@ -170,8 +170,8 @@ _CREX: Final = Storage(
         "0.1 GB/s from each node to it: the cluster description of the locality study's authors",
     ),
 )
-_FDR: Final = Network(6.8e9, 1e-6, ("InfiniBand FDR, 6.8 GB/s and 1 us: assumption (as its sister cluster Snowy)",))
-_RACKHAM_UNITS: Final = (Unit("core", n_nodes=0, group=("node", 20)), Unit("node", group=("node", 1)))
+_FDR: Final = LinkSpeeds(6.8e9, 1e-6, ("InfiniBand FDR, 6.8 GB/s and 1 us: assumption (as its sister cluster Snowy)",))
+_RACKHAM_UNITS: Final = (HostUnit("core", n_nodes=0, group=("node", 20)), HostUnit("node", group=("node", 1)))
 
 RACKHAM: Final = Machine(
     "rackham",
@@ -222,7 +222,7 @@ SX_AURORA: Final = Machine(
                 "6.0 GB/s to swap: between the 5.4 and 6.3 measured in the UJFB paper, table 3",
             ),
             MappingProxyType({"swap_bw_gbps": "6.0"}),
-            Power(
+            NodePower(
                 40.6,
                 300,
                 0,
@@ -233,8 +233,8 @@ SX_AURORA: Final = Machine(
             ),
         ),
     ),
-    (Unit("ve", group=("vh", 8)),),
-    Network(
+    (HostUnit("ve", group=("vh", 8)),),
+    LinkSpeeds(
         25e9,
         1e-6,
         ("PCIe gen 3 x16 to the vector host, 12 GB/s and 1 us; 2 x 12.5 GB/s from it to the others: assumption",),
@@ -260,7 +260,7 @@ SX_ACE: Final = Machine(
         ),
     ),
     (_NODE,),
-    Network(8e9, 2e-6, ("8 GB/s a node (ix.de on SC13); 2 us: assumption",)),
+    LinkSpeeds(8e9, 2e-6, ("8 GB/s a node (ix.de on SC13); 2 us: assumption",)),
 )
 
 
@@ -276,7 +276,7 @@ def _site(name: str, n_cores: int, speed: str, source: str) -> NodeClass:
     )
 
 
-_WAN: Final = Network(
+_WAN: Final = LinkSpeeds(
     125e6, 5e-5, ("1 Gb/s and 50 us in a site, 10 Gb/s and 5 ms between sites: assumption",), trunk=(1.25e9, 5e-3)
 )
 _PAPER: Final = "cores: the reallocation paper"

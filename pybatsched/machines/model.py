@@ -11,7 +11,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class NodePower:
     """The power of one node in watts: idle, with all cores busy, and off. `sources` has one line per source."""
 
     idle: float
@@ -36,13 +36,13 @@ class NodeClass:
     memory_gb: float | None
     sources: tuple[str, ...]
     properties: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    power: Power | None = None
+    power: NodePower | None = None
     shown_speed: str = ""
     cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class HostUnit:
     """What one host represents: a core (`n_nodes` 0), or nodes. `group` numbers groups of hosts."""
 
     name: str
@@ -61,7 +61,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class LinkSpeeds:
     """Links, in byte/s and seconds, from a node or group to others; `inner` in a group, `trunk` between clusters."""
 
     bandwidth: float
@@ -78,8 +78,8 @@ class Machine:
     name: str
     title: str
     classes: tuple[NodeClass, ...]
-    units: tuple[Unit, ...]
-    network: Network
+    units: tuple[HostUnit, ...]
+    network: LinkSpeeds
     storage: Storage | None = None
     remarks: tuple[str, ...] = ()
 
@@ -93,11 +93,11 @@ class Machine:
         """Whether the power of all its nodes is known."""
         return all(part.power is not None for part in self.classes)
 
-    def n_hosts(self, unit: Unit) -> int:
+    def n_hosts(self, unit: HostUnit) -> int:
         """Return the number of compute hosts in a unit."""
         return sum(hosts_of(part.n_nodes, part, unit) for part in self.classes)
 
 
-def hosts_of(n_nodes: int, part: NodeClass, unit: Unit) -> int:
+def hosts_of(n_nodes: int, part: NodeClass, unit: HostUnit) -> int:
     """Return the number of hosts of so many nodes of a class; the last host may have fewer nodes."""
     return n_nodes * part.cores_per_node if unit.n_nodes == 0 else -(-n_nodes // unit.n_nodes)

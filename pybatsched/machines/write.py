@@ -16,7 +16,7 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from pybatsched.errors import InputError
-from pybatsched.machines.model import Machine, NodeClass, Power, Storage, Unit, hosts_of
+from pybatsched.machines.model import HostUnit, Machine, NodeClass, NodePower, Storage, hosts_of
 from pybatsched.platform.model import MAX_HOSTS
 
 FREE: Final = ("1e300Bps", "0")
@@ -71,7 +71,7 @@ class _Row:
     is_extra: bool = False
 
 
-def unit_of(machine: Machine, name: str) -> Unit:
+def unit_of(machine: Machine, name: str) -> HostUnit:
     """Return a unit of a machine by name; an empty name is the first. Raises InputError that lists them."""
     for unit in machine.units:
         if name in {unit.name, ""}:
@@ -120,7 +120,7 @@ def platform_xml(machine: Machine, variant: Variant) -> str:
     return _HEAD + "\n".join([*lines, " </zone>", "</platform>", ""])
 
 
-def _own_links(machine: Machine, unit: Unit) -> tuple[str, str]:
+def _own_links(machine: Machine, unit: HostUnit) -> tuple[str, str]:
     """Return the link of each host: the link of a node or, in a group, the inner link, such as core to node."""
     network = machine.network
     if unit.group is not None:
@@ -148,7 +148,7 @@ def _check(machine: Machine, variant: Variant) -> None:
         )
 
 
-def _rows(machine: Machine, unit: Unit, variant: Variant) -> list[_Row]:
+def _rows(machine: Machine, unit: HostUnit, variant: Variant) -> list[_Row]:
     """Return the hosts by class, then those that alpha adds: like the first class, with the last ids."""
     several = len(machine.classes) > 1
     rows = []
@@ -163,7 +163,7 @@ def _rows(machine: Machine, unit: Unit, variant: Variant) -> list[_Row]:
     return [*rows, _Row(machine.classes[0], extra, "z-extra", is_extra=True)] if extra else rows
 
 
-def _clusters(machine: Machine, unit: Unit, rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
+def _clusters(machine: Machine, unit: HostUnit, rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
     if unit.group is not None:
         yield from _groups(unit, unit.group, rows, variant)
         return
@@ -175,7 +175,7 @@ def _clusters(machine: Machine, unit: Unit, rows: Sequence[_Row], variant: Varia
         yield _Cluster(row.name, f"{row.name}-", numbers, part.core_speed, n_cores, properties, torus)
 
 
-def _groups(unit: Unit, group: tuple[str, int], rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
+def _groups(unit: HostUnit, group: tuple[str, int], rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
     """Yield a cluster for each group of hosts, numbered over all rows; the last of a row may be smaller."""
     key, size = group
     sizes = [min(size, row.n_hosts - at) for row in rows for at in range(0, row.n_hosts, size)]
@@ -186,7 +186,7 @@ def _groups(unit: Unit, group: tuple[str, int], rows: Sequence[_Row], variant: V
         yield _Cluster(name, f"{name}-", equal_width(n), row.part.core_speed, _cores(row.part, unit), properties)
 
 
-def _torus(machine: Machine, unit: Unit, row: _Row) -> tuple[int, int, int]:
+def _torus(machine: Machine, unit: HostUnit, row: _Row) -> tuple[int, int, int]:
     """Return the torus of a scaled machine: at least one whole plane."""
     x, y, z = unit.torus or (1, 1, 1)
     whole = hosts_of(row.part.n_nodes, row.part, unit)
@@ -201,11 +201,11 @@ def _torus(machine: Machine, unit: Unit, row: _Row) -> tuple[int, int, int]:
     return planes, y, z
 
 
-def _cores(part: NodeClass, unit: Unit) -> int:
+def _cores(part: NodeClass, unit: HostUnit) -> int:
     return part.cores_per_node * unit.n_nodes if unit.n_nodes else 1
 
 
-def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
+def _properties(row: _Row, unit: HostUnit, variant: Variant) -> dict[str, str]:
     """Return the properties that all hosts of a row share."""
     part = row.part
     n_cores = _cores(part, unit)
@@ -224,7 +224,7 @@ def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
     return facts
 
 
-def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[str, str]:
+def _watts(power: NodePower, n_nodes: float, n_cores: int, batsim: str) -> Mapping[str, str]:
     """Return the properties of the power of a host.
 
     The middle number is the power with a load close to 0; in the old spelling, that of one busy core. SimGrid 3.25
@@ -242,7 +242,7 @@ def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[s
 
 def _no_watts(variant: Variant) -> Mapping[str, str]:
     """Return wattages of 0 for the master and storage: Batsim requires them for storage and warns about the master."""
-    return _watts(Power(0, 0, 0, ()), 1, 1, variant.batsim) if variant.energy else {}
+    return _watts(NodePower(0, 0, 0, ()), 1, 1, variant.batsim) if variant.energy else {}
 
 
 def _number(value: float) -> str:
@@ -336,7 +336,7 @@ def _comment(texts: Sequence[str], indent: int = 0) -> list[str]:
     return [" " * indent + line for line in f"<!-- {text} -->".splitlines()]
 
 
-def _description(machine: Machine, unit: Unit, variant: Variant) -> list[str]:
+def _description(machine: Machine, unit: HostUnit, variant: Variant) -> list[str]:
     """Return the lines of the header comment: what the file describes, and the sources of its numbers."""
     size = (
         "a core" if unit.n_nodes == 0 else "a node" if unit.n_nodes == 1 and unit.name == "node" else f"a {unit.name}"

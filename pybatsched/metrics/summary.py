@@ -86,7 +86,7 @@ def from_engine(engine: Engine) -> dict[str, Any]:
     }
 
 
-class Setting(msgspec.Struct, frozen=True):
+class RunSetting(msgspec.Struct, frozen=True):
     """The setting of a run: inputs with digests, size, clusters if several, Batsim's options, policy."""
 
     inputs: Mapping[str, list[dict[str, str]]]
@@ -102,7 +102,9 @@ def clusters_text(groups: Mapping[str, IntervalSet]) -> dict[str, str]:
     return {name: str(procs) for name, procs in groups.items()} if len(groups) > 1 else {}
 
 
-def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
+def of_run(
+    setting: RunSetting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the summary of a run and the version of Batsim, without dates: equal runs have equal summaries."""
     return {
         "format": FORMAT,

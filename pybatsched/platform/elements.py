@@ -12,7 +12,7 @@ from pybatsched.platform import values
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
 from pybatsched.platform.network.wiring import Wiring, cost
 from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Zone
-from pybatsched.platform.notes import Element, Notes
+from pybatsched.platform.notes import Element, PlatformNotes
 from pybatsched.platform.schema import REFUSED, REMARKS, SETTINGS, VALUES
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
@@ -36,7 +36,7 @@ class Content:
         self.network = Network()
         #: Pairs: the index in `hosts` of the first host of a zone, and the zone.
         self.slices: list[tuple[int, Zone]] = []
-        self.notes = Notes(source, self.network.refused, self.network.not_simulated)
+        self.notes = PlatformNotes(source, self.network.refused, self.network.not_simulated)
         self._zones = [Zone("", "")]
         self._wiring = Wiring(self.notes, self.network, self._zones)
         self._lines: dict[str, int] = {}  # of hosts; filled by the first error that needs it

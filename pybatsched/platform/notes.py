@@ -36,7 +36,7 @@ class Remark(NamedTuple):
     is_refused: bool
 
 
-class Notes:
+class PlatformNotes:
     """Collects remarks about a file, and as (line, text) what Batsim rejects, and what is not simulated."""
 
     def __init__(self, source: str, refused: list[tuple[int, str]], not_simulated: list[tuple[int, str]]) -> None:

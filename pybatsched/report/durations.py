@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 
 
-class Unit(NamedTuple):
+class TimeUnit(NamedTuple):
     """A unit of time. `steps` are usual distances of ticks in it, in addition to 1, 2 and 5 times powers of ten."""
 
     name: str
@@ -17,10 +17,10 @@ class Unit(NamedTuple):
 
 
 _UNITS: Final = (
-    Unit("days", DAY_S, (0.25, 0.5, 1, 2, 5)),
-    Unit("hours", HOUR_S, (0.25, 0.5, 1, 2, 3, 6, 12, 24)),
-    Unit("minutes", MINUTE_S, (0.25, 0.5, 1, 2, 5, 10, 15, 30)),
-    Unit("s", 1.0, (1, 2, 5, 10, 15, 30)),
+    TimeUnit("days", DAY_S, (0.25, 0.5, 1, 2, 5)),
+    TimeUnit("hours", HOUR_S, (0.25, 0.5, 1, 2, 3, 6, 12, 24)),
+    TimeUnit("minutes", MINUTE_S, (0.25, 0.5, 1, 2, 5, 10, 15, 30)),
+    TimeUnit("s", 1.0, (1, 2, 5, 10, 15, 30)),
 )
 _ROUND: Final = tuple(float(f"{digit}e{power}") for power in range(-6, 7) for digit in (1, 2, 5))
 #: Round spans of time, for means over them.
@@ -58,7 +58,7 @@ _FINE_MARKS: Final = _marked(
 )
 
 
-def unit_of(span_s: float) -> Unit:
+def unit_of(span_s: float) -> TimeUnit:
     """Return the unit for a span of time: the largest unit that fits at least twice.
 
     >>> [unit_of(span_s).name for span_s in (1e7, 172_800, 172_799, 7200, 7199, 119)]

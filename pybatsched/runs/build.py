@@ -68,7 +68,7 @@ class Built(msgspec.Struct, frozen=True):
         """The number of jobs of all workloads."""
         return sum(len(workload.jobs) for workload in self.scenario.workloads.values())
 
-    def setting(self) -> summary.Setting:
+    def setting(self) -> summary.RunSetting:
         """Return the inputs and options of the run, for its summary."""
         options = self.scenario.options
         more: dict[str, bool | str] = {
@@ -81,7 +81,7 @@ class Built(msgspec.Struct, frozen=True):
         platform = self.scenario.platform
         policy = None if self.plan is None else described(self.plan, options)
         clusters = summary.clusters_text(groups(platform, "cluster"))
-        return summary.Setting(
+        return summary.RunSetting(
             self.inputs, platform.n_procs, self.n_jobs, options.batsim_config() | more, policy, clusters
         )
 

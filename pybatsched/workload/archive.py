@@ -21,7 +21,7 @@ _MAX_BYTES: Final = 1 << 28
 _TIMEOUT_S: Final = 60.0
 
 
-class Log(NamedTuple):
+class ArchiveLog(NamedTuple):
     """A log: its file, its page in the archive, and the SHA-256 of its text."""
 
     file: str
@@ -39,7 +39,7 @@ HPC2N-2002-2.2-cln.swf.gz     l_hpc2n     77b8993c73ae438385f6c0015708251f52dc31
 CTC-SP2-1996-3.1-cln.swf.gz   l_ctc_sp2   8e33a9b597e1ddda2d2164347bac08c9444e1a2620a7947df52f0a1622ec4cde
 SDSC-SP2-1998-4.2-cln.swf.gz  l_sdsc_sp2  2bb635f4b5793f52bd49ccb8fd913d95f9c5be6346925162cadcaf0117e28cf2
 """
-LOGS: Final = {log.file: log for log in (Log(*line.split()) for line in _TABLE.splitlines())}
+LOGS: Final = {log.file: log for log in (ArchiveLog(*line.split()) for line in _TABLE.splitlines())}
 
 
 def get(file: str, folder: str | Path, base: str = ARCHIVE) -> Path:
@@ -70,7 +70,7 @@ def check(path: Path) -> None:
         _check_digest(path.read_bytes(), log, str(path))
 
 
-def _check_digest(content: bytes, log: Log, where: str) -> None:
+def _check_digest(content: bytes, log: ArchiveLog, where: str) -> None:
     try:
         text = content
         if content[:2] == b"\x1f\x8b":

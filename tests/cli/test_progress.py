@@ -21,7 +21,7 @@ from support.terminals import open_terminal
 
 from pybatsched import cli
 from pybatsched.cli.common import progress
-from pybatsched.cli.common.progress import Bar, ProgressLine, doing, loading
+from pybatsched.cli.common.progress import ProgressBar, ProgressLine, doing, loading
 from pybatsched.session.journal import JournalReader
 from pybatsched.workload import load, progress as reporting
 
@@ -92,7 +92,7 @@ def test_the_share_done_is_by_jobs_or_by_stop_time(ends_at: float, now: float, n
 
 def test_a_bar_shows_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
-    with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
+    with redirect_stderr(_Terminal()) as terminal, ProgressBar("reading a.swf") as bar:
         bar.update(0.5)
     assert terminal.shown[0] == f"reading a.swf |{'':30}| 0 %, ? left"
     assert terminal.shown[-1].startswith(f"reading a.swf |{'#' * 15}{'':15}| 50 %, ")

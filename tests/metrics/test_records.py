@@ -18,7 +18,7 @@ from support.twins import steps_of
 
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
-from pybatsched.metrics.compare.paired import Stay, impact, paired
+from pybatsched.metrics.compare.paired import JobStay, impact, paired
 from pybatsched.metrics.distributions import distribution, percentile
 from pybatsched.metrics.job_results import JobResults
 from pybatsched.metrics.outcomes import Lineage, lineage_of
@@ -219,8 +219,8 @@ def test_a_run_compared_with_itself_is_unchanged(rows: list[Outcome]) -> None:
 @given(st.lists(st.tuples(times, times, times, st.booleans()), max_size=8))
 def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[float, float, float, bool]]) -> None:
     """Each job is submitted, has a response in either run, and may be missing in the second."""
-    first = {str(k): Stay(at, at + before) for k, (at, before, _, _) in enumerate(jobs)}
-    second = {str(k): Stay(at, at + after) for k, (at, _, after, is_there) in enumerate(jobs) if is_there}
+    first = {str(k): JobStay(at, at + before) for k, (at, before, _, _) in enumerate(jobs)}
+    second = {str(k): JobStay(at, at + after) for k, (at, _, after, is_there) in enumerate(jobs) if is_there}
     found = impact(first, second)
     pairs = [(before, after) for _, before, after, is_there in jobs if is_there]
     changed = [pair for pair in pairs if pair[0] != pair[1]]

@@ -44,7 +44,7 @@ def served(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path]]:
-    log = archive.Log("small.swf.gz", "l_small", hashlib.sha256(TEXT).hexdigest())
+    log = archive.ArchiveLog("small.swf.gz", "l_small", hashlib.sha256(TEXT).hexdigest())
     monkeypatch.setitem(archive.LOGS, log.file, log)
     page = tmp_path / "archive" / "l_small"
     page.mkdir(parents=True)

@@ -49,7 +49,7 @@ def _bar(text: str, bar_format: str, *, quiet: bool) -> Any:
     return tqdm(desc=text, total=1.0, mininterval=_EVERY_S, miniters=0, **how)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar with the remaining time, if standard error is a terminal. `update` sets the completed share."""
 
     def __init__(self, what: str, *, quiet: bool = False) -> None:
@@ -89,7 +89,7 @@ def doing(what: str) -> Iterator[None]:
 @contextmanager
 def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
     """Show a progress bar while a workload is read."""
-    with Bar(what, quiet=quiet) as bar:
+    with ProgressBar(what, quiet=quiet) as bar:
         if not bar.is_shown:
             yield
             return
@@ -99,7 +99,7 @@ def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
             yield
 
 
-class ProgressLine(Bar):
+class ProgressLine(ProgressBar):
     """A progress bar with finished jobs, simulated time and remaining time from the first reply on."""
 
     def __init__(self, n_jobs: int, *, ends_at: float = math.inf, quiet: bool = False) -> None:

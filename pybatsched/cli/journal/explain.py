@@ -7,7 +7,7 @@ import math
 from typing import Final
 
 from pybatsched.cli.common import arguments
-from pybatsched.cli.common.progress import Bar
+from pybatsched.cli.common.progress import ProgressBar
 from pybatsched.cli.journal.replay import add_policy
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import spelled
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the history."""
-    with Bar(f"reading {args.journal}") as bar:
+    with ProgressBar(f"reading {args.journal}") as bar:
         reader = JournalReader(args.journal, bar.update if bar.is_shown else None, is_trusted=args.trust)
         if args.why_not_earlier:
             waits = waits_of(reader, args.job, args.policy, arguments.options_given(args.options))

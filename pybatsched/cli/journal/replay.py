@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from pybatsched.cli.common import arguments
-from pybatsched.cli.common.progress import Bar
+from pybatsched.cli.common.progress import ProgressBar
 from pybatsched.errors import BrokenPromiseError, quantity
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
@@ -37,7 +37,7 @@ def add_policy(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report."""
-    with Bar(f"replaying {args.journal}") as bar:
+    with ProgressBar(f"replaying {args.journal}") as bar:
         reader = JournalReader(args.journal, bar.update if bar.is_shown else None, is_trusted=args.trust)
         result = replay(reader, args.policy, arguments.options_given(args.options))
     if result.note:

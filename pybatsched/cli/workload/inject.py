@@ -13,7 +13,7 @@ from pybatsched.cli.workload import convert
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
-from pybatsched.workload.inject.steps import Checkpoints, Deadlines, Files, Moldable, Step, Urgent, step_of
+from pybatsched.workload.inject.steps import CheckpointStep, Deadlines, Files, Moldable, Step, Urgent, step_of
 from pybatsched.workload.inject.urgent import UrgentJob, urgent_job_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
@@ -113,7 +113,7 @@ def _checkpoints_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _checkpoints(args: argparse.Namespace) -> Step:
     names = ("interval", "dump", "read", "mtbf", "speed")
-    return step_of(Checkpoints, _given({name: getattr(args, name) for name in names}))
+    return step_of(CheckpointStep, _given({name: getattr(args, name) for name in names}))
 
 
 def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:

@@ -85,7 +85,7 @@ def other_jobs(
     return {group: str(ran_of(*runs)) for group, runs in groups.items() if group in marked}
 
 
-class Stay(NamedTuple):
+class JobStay(NamedTuple):
     """The first submission and the last end of a job."""
 
     submitted_at: float
@@ -112,7 +112,7 @@ class Impact(NamedTuple):
     response_ratio: float | None
 
 
-def impact(first: Mapping[str, Stay], second: Mapping[str, Stay]) -> Impact:
+def impact(first: Mapping[str, JobStay], second: Mapping[str, JobStay]) -> Impact:
     """Compare the ends of jobs that ran in two runs, by their ids. O(n)."""
     n_pairs = n_early = n_late = 0
     before: list[float] = []
@@ -139,10 +139,10 @@ def impact(first: Mapping[str, Stay], second: Mapping[str, Stay]) -> Impact:
     )
 
 
-def stays_of(jobs: JobResults) -> dict[str, Stay]:
+def stays_of(jobs: JobResults) -> dict[str, JobStay]:
     """Return the stay of each job that ran, by its id. O(n)."""
     columns = jobs.ran.select("id", "submitted_at", "ended_at")
-    return {job_id: Stay(submitted_at, ended_at) for job_id, submitted_at, ended_at in columns.iter_rows()}
+    return {job_id: JobStay(submitted_at, ended_at) for job_id, submitted_at, ended_at in columns.iter_rows()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pybatsched.platform import values
 from pybatsched.platform.network.zones import Link, Network, Route, Zone
-from pybatsched.platform.notes import Element, Notes
+from pybatsched.platform.notes import Element, PlatformNotes
 
 _HALF = re.compile(r"_(UP|DOWN)$")
 _OF_CLUSTER = re.compile(r"_(link|backbone|limiter|loopback)\b|_link_")  # links that clusters create
@@ -16,7 +16,7 @@ _OF_CLUSTER = re.compile(r"_(link|backbone|limiter|loopback)\b|_link_")  # links
 class Wiring:
     """Processes the network elements. `zones` are the open zones, the innermost last."""
 
-    def __init__(self, notes: Notes, network: Network, zones: Sequence[Zone]) -> None:
+    def __init__(self, notes: PlatformNotes, network: Network, zones: Sequence[Zone]) -> None:
         self._notes = notes
         self._refuse = notes.refuse
         self._network = network

@@ -60,7 +60,7 @@ def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
     return Mean(result.n, result.mean, result.half, unit if result.n > 1 else "run")
 
 
-class Row(NamedTuple):
+class MeansRow(NamedTuple):
     """A row of a table of means: family and platform where there are several, the policy, its runs, and means.
 
     The policy is named by the options in which its settings differ; `setting` has all options. `other_jobs` says how
@@ -74,16 +74,16 @@ class Row(NamedTuple):
     other_jobs: str = ""
 
 
-class Table(NamedTuple):
+class MeansTable(NamedTuple):
     """Means by family, platform and setting. With `are_ratios`, of ratios of figures, without units."""
 
     heads: tuple[str, ...]
     figures: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[MeansRow, ...]
     are_ratios: bool = False
 
 
-def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = "") -> Table:
+def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = "") -> MeansTable:
     """Return the table of means of figures, rows in the order of the campaign. Points with one address count once.
 
     With a baseline (a setting), they are means of ratios: each value over that of the baseline on the same workload,
@@ -112,7 +112,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
         means = tuple(mean_over(_values(pairs.values(), figure)) for figure in figures)
         if not baseline or any(mean is not None for mean in means):
             rows.append(
-                Row(
+                MeansRow(
                     (*names[:-1], titles_of_settings[names[-1]]),
                     names[-1],
                     len(pairs),
@@ -122,7 +122,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
             )
     titles = {"family": "workload", "platform": "platform"}
     kept = [k for k in range(len(figures)) if not baseline or any(row.means[k] is not None for row in rows)]
-    return Table(
+    return MeansTable(
         (*(titles[name] for name in several), "policy"),
         tuple(figures[k] for k in kept),
         tuple(row._replace(means=tuple(row.means[k] for k in kept)) for row in rows),

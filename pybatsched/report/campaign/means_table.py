@@ -7,11 +7,11 @@ import math
 
 from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import figure_title, name_and_unit
-from pybatsched.report.campaign.means import Mean, Row, Table
+from pybatsched.report.campaign.means import Mean, MeansRow, MeansTable
 from pybatsched.report.html import number
 
 
-def table_html(table: Table, name: str, around: float | None = None) -> str:
+def table_html(table: MeansTable, name: str, around: float | None = None) -> str:
     """Return an HTML table: means with half the widths of intervals, bold if on one side of `around`."""
     with_runs = any(row.n_runs != _largest_n(row)[0] for row in table.rows)
     is_wide = [
@@ -41,7 +41,7 @@ def table_html(table: Table, name: str, around: float | None = None) -> str:
     )
 
 
-def _largest_n(row: Row) -> tuple[int, str]:
+def _largest_n(row: MeansRow) -> tuple[int, str]:
     """Return the largest n of a row, and its text."""
     return max(((mean.n, mean.n_text) for mean in row.means if mean is not None), default=(0, "-"))
 

@@ -47,7 +47,7 @@ class Step(BaseModel):
         raise NotImplementedError
 
 
-class Checkpoints(Step):
+class CheckpointStep(Step):
     """Lengthen jobs by the dumps of checkpoints: `interval` of work ("daly" with `mtbf`, of one host), dump and read.
 
     Computations run at `speed` flop/s.

@@ -10,7 +10,7 @@ import polars as pl
 _MOST_DIGITS: Final = 15  # such whole numbers are exact in floating point
 
 
-class Fault(NamedTuple):
+class InvalidCell(NamedTuple):
     """An invalid cell: its row, what was expected, and the cell."""
 
     row: int
@@ -20,7 +20,7 @@ class Fault(NamedTuple):
 
 def read_cells(
     cells: pl.Series, read: Callable[[Any], Any], dtype: Any, quick: pl.Series | None = None
-) -> tuple[pl.Series, list[Fault]]:
+) -> tuple[pl.Series, list[InvalidCell]]:
     """Return the values of cells, and the invalid cells, whose values are null. One call for each different cell.
 
     `read` returns the value of a cell, None for an unknown one, or raises ValueError with what was expected. `quick`
@@ -46,14 +46,14 @@ def read_cells(
     if not wrong:
         return value, []
     rows = found.with_row_index("row").filter(pl.col("expected").is_not_null()).select("row", "expected", "cell")
-    return value, [Fault(*row) for row in rows.iter_rows()]
+    return value, [InvalidCell(*row) for row in rows.iter_rows()]
 
 
-def read_list(cells: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[Any], list[Fault]]:
+def read_list(cells: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[Any], list[InvalidCell]]:
     """Return the values of cells as `read_cells` does. Equal texts are read once."""
     known: dict[str, Any] = {}
     values: list[Any] = []
-    faults: list[Fault] = []
+    faults: list[InvalidCell] = []
     for row, cell in enumerate(cells):
         is_text = type(cell) is str
         if is_text and cell in known:
@@ -63,7 +63,7 @@ def read_list(cells: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[An
             value = read(cell)
         except ValueError as error:
             value = None
-            faults.append(Fault(row, str(error), cell))
+            faults.append(InvalidCell(row, str(error), cell))
         else:
             if is_text:
                 known[cell] = value

@@ -23,7 +23,7 @@ class NewJob(NamedTuple):
 NO_JOB = NewJob(0, 0.0)
 
 
-class Draft(NamedTuple):
+class CandidatePlan(NamedTuple):
     """A possible plan.
 
     `final` is the profile with running jobs and final reservations, `full` also has the provisional ones. `late` are
@@ -130,7 +130,9 @@ class AcceptedJobs:
 
     # --- drafts ---
 
-    def saved(self, final: AvailabilityProfile, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
+    def saved(
+        self, final: AvailabilityProfile, newcomer: NewJob, now: float, lost: Container[str]
+    ) -> CandidatePlan | None:
         """Promote jobs until only lost jobs are late; None if impossible. O(accepted * profile) a round."""
         promoted: frozenset[str] = frozenset()
         while True:
@@ -144,7 +146,7 @@ class AcceptedJobs:
                 return None
             promoted = grown
 
-    def in_one_pass(self, final: AvailabilityProfile, newcomer: NewJob, now: float) -> Draft:
+    def in_one_pass(self, final: AvailabilityProfile, newcomer: NewJob, now: float) -> CandidatePlan:
         """Promote as published: late jobs, and once the jobs before them (`each`: before one at a time)."""
         draft = self.draft(final, frozenset(), newcomer, now)
         if draft.late:
@@ -177,7 +179,7 @@ class AcceptedJobs:
         lost: Container[str] = (),
         *,
         anyway: bool = False,
-    ) -> Draft:
+    ) -> CandidatePlan:
         """Place promoted jobs, the new one, then the others; stop at a late promoted one unless `anyway`."""
         final = final.copy()
         in_order = self._in_order()
@@ -191,7 +193,7 @@ class AcceptedJobs:
                     freed_from = min(freed_from, self.places[job.id])
         late_promoted = self._late(in_order, places, lost)
         if late_promoted and not anyway:
-            return Draft(final, final, places, now, {}, [], late_promoted)
+            return CandidatePlan(final, final, places, now, {}, [], late_promoted)
         newcomer_at = now
         if newcomer.n:
             newcomer_at = final.earliest(newcomer.n, newcomer.span_s, now)
@@ -199,7 +201,7 @@ class AcceptedJobs:
         full = final.copy()
         others = [entry for entry in in_order if entry[2].id not in promoted]
         provisional = self._placed(others, full, now, freed_from)
-        return Draft(
+        return CandidatePlan(
             final, full, places, newcomer_at, provisional, self._late(others, provisional, lost), late_promoted
         )
 

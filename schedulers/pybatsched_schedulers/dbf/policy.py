@@ -32,7 +32,7 @@ from pybatsched import (
 )
 from pybatsched_schedulers.backfilling_options import ConservativeOptions
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
-from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, Draft, Entry, NewJob, Promote, meets
+from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, CandidatePlan, Entry, NewJob, Promote, meets
 
 if TYPE_CHECKING:
     from pybatsched import AvailabilityProfile, Job, Partition
@@ -238,13 +238,13 @@ class DbfScheduler(ConservativeScheduler):
             full.take(newcomer.n, place, end_at)
             self._take(job, place)
 
-    def _drafted(self, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
+    def _drafted(self, newcomer: NewJob, now: float, lost: Container[str]) -> CandidatePlan | None:
         """Return a plan for a new job; None if no set of promotions meets all deadlines but the lost ones."""
         if self._repeats:
             return self._accepted.saved(self._profile, newcomer, now, lost)
         return self._accepted.in_one_pass(self._profile, newcomer, now)
 
-    def _adopt(self, draft: Draft | None, now: float, newcomer: Job | None) -> None:
+    def _adopt(self, draft: CandidatePlan | None, now: float, newcomer: Job | None) -> None:
         """Adopt a draft as the plan. Without one, all provisional reservations become final, before the new job."""
         if draft is None:
             self._wakes = True  # these reservations may start without another event
@@ -253,7 +253,7 @@ class DbfScheduler(ConservativeScheduler):
             if newcomer is not None:
                 newcomer_at = final.earliest(newcomer.n_procs, self.span_s(newcomer), now)
                 final.take(newcomer.n_procs, newcomer_at, instant(newcomer_at, self.span_s(newcomer)))
-            draft = Draft(final, final, self._accepted.places, newcomer_at, {}, [], [])
+            draft = CandidatePlan(final, final, self._accepted.places, newcomer_at, {}, [], [])
         self._profile = draft.final
         self._accepted.move(draft.provisional)
         self._full = draft.full if self._accepted else None

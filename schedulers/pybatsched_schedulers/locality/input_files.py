@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Stay(NamedTuple):
+class FileStay(NamedTuple):
     """A known or planned interval in which a file is on a node: start of the load, end of the load, end of last use."""
 
     begin: float
@@ -97,15 +97,15 @@ class FilesOnNode:
             del self._files[name]
             self._files[name] = held  # to the end: the most recently used
 
-    def stays(self, now: float, ends: Mapping[str, float] | None = None) -> Iterator[tuple[str, float, Stay]]:
+    def stays(self, now: float, ends: Mapping[str, float] | None = None) -> Iterator[tuple[str, float, FileStay]]:
         """Return name, size and stay of every file, until `ends` or its last planned end; drop the others."""
         gone = []
         for name, held in self._files.items():
             if held.n_users:
                 until = held.until if ends is None else ends[name]
-                yield name, held.size_gb, Stay(now, max(now, held.loaded_at), until)
+                yield name, held.size_gb, FileStay(now, max(now, held.loaded_at), until)
             elif self._is_here(held, now):
-                yield name, held.size_gb, Stay(now, max(now, held.loaded_at), now)
+                yield name, held.size_gb, FileStay(now, max(now, held.loaded_at), now)
             else:
                 gone.append(name)
         for name in gone:

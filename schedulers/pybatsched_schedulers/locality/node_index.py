@@ -9,7 +9,7 @@ from heapq import heapify, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pybatsched_schedulers.locality.input_files import Stay
+    from pybatsched_schedulers.locality.input_files import FileStay
     from pybatsched_schedulers.locality.nodes import Node
 
 #: The time from which idle cores are available.
@@ -20,7 +20,7 @@ ALWAYS = -math.inf
 _MAX_CHANGES = 32
 
 
-class Row:
+class NodeValues:
     """One value for each node, with a fast minimum: O(log nodes) amortised if values mostly grow."""
 
     __slots__ = ("_heap", "_n_changes", "values")
@@ -36,11 +36,11 @@ class Row:
         heapify(heap)
         return heap
 
-    def copy(self) -> Row:
+    def copy(self) -> NodeValues:
         """Return an independent copy. Much cheaper than a new row if few values changed."""
         if self._n_changes > _MAX_CHANGES:
             self._heap, self._n_changes = self._ordered(), 0
-        return Row(self.values.copy(), self._heap.copy())
+        return NodeValues(self.values.copy(), self._heap.copy())
 
     def put(self, index: int, value: float) -> None:
         """Set the value of a node."""
@@ -65,7 +65,7 @@ class UnusedFiles:
 
     __slots__ = ("_ends", "_sums", "_uses")
 
-    def __init__(self, stays: Mapping[str, Sequence[Stay]], sizes: Mapping[str, float]) -> None:
+    def __init__(self, stays: Mapping[str, Sequence[FileStay]], sizes: Mapping[str, float]) -> None:
         self._uses = sorted([(known[-1].end, sizes[name]) for name, known in stays.items()])
         self._ends = [end for end, _ in self._uses]
         self._sums: dict[int, float] = {0: 0.0}
@@ -93,11 +93,11 @@ class NodeIndex:
         speeds = {node.bandwidth for node in nodes}
         self.has_one_bandwidth = len(speeds) == 1
         self.cores: list[list[float]] = [[] for _ in nodes]
-        self.stays: list[dict[str, list[Stay]]] = [{} for _ in nodes]
+        self.stays: list[dict[str, list[FileStay]]] = [{} for _ in nodes]
         self.sizes: dict[str, float] = {}  # of files, in GB
         self.holders: dict[str, set[int]] = {}
-        self._times: dict[int, Row] = {}
-        self._evicting: dict[int, Row] = {}
+        self._times: dict[int, NodeValues] = {}
+        self._evicting: dict[int, NodeValues] = {}
         self._evict_weight = 0.0
         self._now = ALWAYS
         self._again: set[int] = set(range(len(nodes)))  # nodes to read at the next refresh in any case
@@ -129,21 +129,21 @@ class NodeIndex:
             for n, row in self._evicting.items():
                 row.put(index, self.evicting_at(index, n, self._times[n].values[index], unused, self._evict_weight))
 
-    def times(self, n: int) -> Row:
+    def times(self, n: int) -> NodeValues:
         """Return the n-th available times of all nodes."""
         row = self._times.get(n)
         if row is None:
-            row = self._times[n] = Row([nth_time(cores, n) for cores in self.cores])
+            row = self._times[n] = NodeValues([nth_time(cores, n) for cores in self.cores])
         return row
 
-    def evicting(self, n: int, weight: float) -> Row:
+    def evicting(self, n: int, weight: float) -> NodeValues:
         """Return these times plus the weighted times to reload evicted files, for a job whose file is on no node."""
         if weight != self._evict_weight:
             self._evict_weight = weight
             self._evicting.clear()
         row = self._evicting.get(n)
         if row is None:
-            row = self._evicting[n] = Row(
+            row = self._evicting[n] = NodeValues(
                 [
                     self.evicting_at(index, n, at, self.unused(self.stays[index]), weight)
                     for index, at in enumerate(self.times(n).values)
@@ -151,7 +151,7 @@ class NodeIndex:
             )
         return row
 
-    def unused(self, stays: Mapping[str, Sequence[Stay]]) -> UnusedFiles:
+    def unused(self, stays: Mapping[str, Sequence[FileStay]]) -> UnusedFiles:
         """Return the unused files of a node over time, by their stays. O(files log files)."""
         return UnusedFiles(stays, self.sizes)
 
@@ -163,7 +163,7 @@ class NodeIndex:
         evicted_gb = unused.gb(begin)
         return begin + weight * self._reload_s(index, n, evicted_gb) if evicted_gb else at
 
-    def evict_s(self, index: int, n: int, at: float, stays: Mapping[str, Sequence[Stay]], but: str = "") -> float:
+    def evict_s(self, index: int, n: int, at: float, stays: Mapping[str, Sequence[FileStay]], but: str = "") -> float:
         """Return the time to reload the share of n cores of all unused files but one (EVICT)."""
         sizes = self.sizes
         idle = [sizes[name] for name, known in stays.items() if known[-1].end <= at and name != but]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pybatsched import EMPTY, InputError, IntervalSet
-from pybatsched_schedulers.locality.input_files import FilesOnNode, Stay
+from pybatsched_schedulers.locality.input_files import FilesOnNode, FileStay
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition
@@ -97,7 +97,7 @@ class Node:
         n_free = len(self.free_cores())
         return [-math.inf] * n_free + self._ends + [math.inf] * (n_idle - n_free)
 
-    def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
+    def stays(self, now: float) -> Iterator[tuple[str, float, FileStay]]:
         """Return name, size and stay of every file, until the end of its last user. O(jobs)."""
         if self.whole_seconds:
             return self.files.stays(now)

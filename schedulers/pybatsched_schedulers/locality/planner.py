@@ -12,7 +12,7 @@ from pybatsched_schedulers.locality.options import FCFS, LocalityOptions, Weight
 from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
 
 
-class Areas:
+class PlannedAreas:
     """Planned areas: core seconds per node. A smaller class is admitted up to the mean of all nodes."""
 
     def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
@@ -61,7 +61,7 @@ class Planner:
         self._nodes = nodes
         self._options = options
         self._rule = options.rule()
-        self._areas = Areas(options.areas, nodes) if options.areas is not None else None
+        self._areas = PlannedAreas(options.areas, nodes) if options.areas is not None else None
         self._indexes: dict[float, NodeIndex] = {}
         self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
         self._waiting: dict[str, WaitingJob] = {}

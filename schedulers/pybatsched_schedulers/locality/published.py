@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 
 from pybatsched import HALF_TICK, Reason
-from pybatsched_schedulers.locality.input_files import Stay
+from pybatsched_schedulers.locality.input_files import FileStay
 from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
 from pybatsched_schedulers.locality.nodes import Nodes
 from pybatsched_schedulers.locality.options import EFT, FCFS, Rule, Weights
@@ -90,7 +90,7 @@ class PublishedDraft(Draft):
                 return 0.0 if stay.loaded <= at or is_left else stay.loaded - self.now
         return self.nodes[index].load_s(one.size_gb)
 
-    def _note(self, stays: list[Stay], stay: Stay) -> None:
+    def _note(self, stays: list[FileStay], stay: FileStay) -> None:
         stays.append(stay)
 
     def _evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles) -> float:

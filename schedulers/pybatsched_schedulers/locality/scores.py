@@ -23,8 +23,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pybatsched_schedulers.locality.input_files import Stay, fit_together
-from pybatsched_schedulers.locality.node_index import ALWAYS, Row, nth_time
+from pybatsched_schedulers.locality.input_files import FileStay, fit_together
+from pybatsched_schedulers.locality.node_index import ALWAYS, NodeValues, nth_time
 from pybatsched_schedulers.locality.options import EFT, Weights
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Draft:
         self._stays = node_index.stays.copy()  # copied for a node when it changes
         self._planned: dict[str, set[int]] = {}  # nodes on which files will be loaded
         self._changed: set[int] = set()  # nodes that are no longer as the board has them
-        self._times: dict[int, Row] = {}
-        self._evicting: dict[int, Row] = {}
+        self._times: dict[int, NodeValues] = {}
+        self._evicting: dict[int, NodeValues] = {}
         self._unused: dict[int, UnusedFiles] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
@@ -194,7 +194,7 @@ class Draft:
             for index in self._holders(file)
         )
 
-    def _covers(self, stay: Stay, at: float) -> bool:
+    def _covers(self, stay: FileStay, at: float) -> bool:
         """Return whether a file is on a node at a time; a persistent node is expected to keep it."""
         return stay.begin <= at and (self._persistent or at <= stay.end)
 
@@ -256,11 +256,11 @@ class Draft:
         until = round(at + one.span_s, 6)
         one.node, one.at = self.nodes[index], at
         if one.file and self._node_index.knows_files:
-            self._expect(index, one, Stay(at, round(at + self.load_s(index, one, at), 6), until))
+            self._expect(index, one, FileStay(at, round(at + self.load_s(index, one, at), 6), until))
         self._take(index, one.n_cores, at, until)
         self._renew(index)
 
-    def _expect(self, index: int, one: WaitingJob, stay: Stay) -> None:
+    def _expect(self, index: int, one: WaitingJob, stay: FileStay) -> None:
         """Record a planned stay."""
         mine = self._stays[index]
         if mine is self._node_index.stays[index]:
@@ -269,7 +269,7 @@ class Draft:
         self._node_index.sizes[one.file] = one.size_gb
         self._planned.setdefault(one.file, set()).add(index)
 
-    def _note(self, stays: list[Stay], stay: Stay) -> None:
+    def _note(self, stays: list[FileStay], stay: FileStay) -> None:
         """Insert a stay among others of its file, sorted by end of use."""
         insort(stays, stay, key=lambda known: known.end)
 
@@ -301,7 +301,7 @@ class Draft:
         """Whether every core has a job or a reservation, and no hole before a reservation can be used."""
         return not self.n_idle and not self._holes
 
-    def _times_of(self, n: int) -> Row:
+    def _times_of(self, n: int) -> NodeValues:
         row = self._times.get(n)
         if row is None:
             row = self._times[n] = self._node_index.times(n).copy()
@@ -309,7 +309,7 @@ class Draft:
                 row.put(index, nth_time(self.cores[index], n))
         return row
 
-    def _evicting_of(self, n: int, weight: float) -> Row:
+    def _evicting_of(self, n: int, weight: float) -> NodeValues:
         if weight != self._evict_weight:
             self._evict_weight = weight
             self._evicting.clear()

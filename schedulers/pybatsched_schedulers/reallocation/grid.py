@@ -45,7 +45,7 @@ def amdahl(fraction: float, n: int) -> float:
     return 1.0 / ((1.0 - fraction) + fraction / n)
 
 
-class Moldable(NamedTuple):
+class MoldableJob(NamedTuple):
     """A moldable job: the parallel fraction of its work, and the most processors it can use."""
 
     fraction: float
@@ -57,7 +57,7 @@ class GridJob:
     """A job of the meta-scheduler, and its moves so far."""
 
     job: Job
-    moldable: Moldable | None
+    moldable: MoldableJob | None
     can_scale: bool  # whether its submitted times can be changed
     site: Site | None = None  # where it waits
     n_moves: int = 0  # from one site to another
@@ -141,10 +141,10 @@ def _speed_text(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
 
 
-def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:
+def read_moldable(fields: Mapping[str, Any]) -> MoldableJob | None:
     """Read the field `moldable` of a job, {"fraction": 0.9, "limit": 96}."""
     given = fields.get("moldable")
-    return None if given is None else Moldable(float(given["fraction"]), given["limit"])
+    return None if given is None else MoldableJob(float(given["fraction"]), given["limit"])
 
 
 def read_home(fields: Mapping[str, Any]) -> str | None:

@@ -34,7 +34,7 @@ from pybatsched import (
 )
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
-from pybatsched_schedulers.reallocation.sizing import MinMin, Search, SiteOffer
+from pybatsched_schedulers.reallocation.sizing import MinMin, OfferSearch, SiteOffer
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job, Partition, events
@@ -232,8 +232,8 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["max_moves"] = max(self._figures["max_moves"], one.n_moves)
 
-    def _search(self, now: float, watch_from: float) -> Search:
-        return Search(self.sites, now, self.options.sizing, watch_from)
+    def _search(self, now: float, watch_from: float) -> OfferSearch:
+        return OfferSearch(self.sites, now, self.options.sizing, watch_from)
 
     def _is_event(self, now: float) -> bool:
         """Return whether an event is due: one with a requested call, or a skipped one at the time of a message."""
@@ -311,7 +311,7 @@ class Reallocation(QueuePolicy):
         self._quiet_version = self._version(now) if plans == self._plans(now) else None
         self._quiet_until = search.changes_at
 
-    def _regular(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
+    def _regular(self, jobs: list[GridJob], search: OfferSearch) -> Iterator[Decision]:
         """Move jobs one by one, if that gains enough."""
         now, threshold = search.now, self.options.threshold
         if self.options.heuristic == "minmin":
@@ -329,7 +329,7 @@ class Reallocation(QueuePolicy):
         self._withdraw(one, now)
         yield from self._submit_again(one, place, planned_at, now)
 
-    def _all_cancellation(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
+    def _all_cancellation(self, jobs: list[GridJob], search: OfferSearch) -> Iterator[Decision]:
         """Withdraw all jobs and submit them again, one after the other."""
         now = search.now
         planned_at = {one.job.id: one.planned_end(now) for one in jobs}

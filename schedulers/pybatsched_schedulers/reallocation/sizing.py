@@ -84,7 +84,7 @@ def exhaustive(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
 SEARCHES: Final = {"binary": binary, "exhaustive": exhaustive}
 
 
-class Search:
+class OfferSearch:
     """Find the best offers for jobs at one time.
 
     `changes_at` is the first time at which the same search may find an earlier end although no plan has changed: ends
@@ -161,7 +161,7 @@ class Search:
 class _SizesOnSite:
     """The sizes of a moldable job on a site."""
 
-    def __init__(self, search: Search, one: GridJob, site: Site, n_most: int) -> None:
+    def __init__(self, search: OfferSearch, one: GridJob, site: Site, n_most: int) -> None:
         self._search, self._one, self._site = search, one, site
         self.n_most = n_most
 
@@ -178,7 +178,7 @@ class _SizesOnSite:
 class MinMin:
     """Order jobs by the earliest expected end, the first for ties; a site is searched again after a change."""
 
-    def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
+    def __init__(self, jobs: Sequence[GridJob], search: OfferSearch) -> None:
         self._jobs = list(jobs)
         self._search = search
         self._known: dict[tuple[str, int], tuple[int, SiteOffer | None]] = {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pybatsched_schedulers.locality.input_files import Arrival, FilesOnNode, Stay
+from pybatsched_schedulers.locality.input_files import Arrival, FilesOnNode, FileStay
 
 
-def stays(files: FilesOnNode, now: float) -> dict[str, tuple[float, Stay]]:
+def stays(files: FilesOnNode, now: float) -> dict[str, tuple[float, FileStay]]:
     return {name: (size_gb, stay) for name, size_gb, stay in files.stays(now)}
 
 
@@ -55,12 +55,12 @@ def test_the_longest_stay_of_each_file() -> None:
     files.arrive("left", 2, 4, 0, 40)
     files.leave("long", 20)
     files.leave("left", 20)
-    assert stays(files, 20) == {"long": (4, Stay(20, 20, 100)), "left": (2, Stay(20, 20, 20))}
-    assert {name: stay for name, _, stay in files.stays(20, {"long": 30})}["long"] == Stay(20, 20, 30)
-    assert stays(files, 21) == {"long": (4, Stay(21, 21, 100))}
+    assert stays(files, 20) == {"long": (4, FileStay(20, 20, 100)), "left": (2, FileStay(20, 20, 20))}
+    assert {name: stay for name, _, stay in files.stays(20, {"long": 30})}["long"] == FileStay(20, 20, 30)
+    assert stays(files, 21) == {"long": (4, FileStay(21, 21, 100))}
     files.leave("long", 25)
     files.arrive("long", 4, 8, 26, 60)
-    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is dropped: no job used it since
+    assert stays(files, 27) == {"long": (4, FileStay(27, 34, 60))}  # 100 is dropped: no job used it since
 
 
 def test_room_is_counted_beside_the_files_in_use() -> None:
@@ -113,7 +113,7 @@ def test_an_aborted_load_is_waited_for_at_that_instant_only(n_users: int) -> Non
         assert files.arrive("f", 4, 8, 3, 5) == Arrival(0, 5, is_reuse=True)
         files.leave("f", 5)
     files.leave("f", 5)
-    assert stays(files, 5) == {"f": (4, Stay(5, 8, 5))}
+    assert stays(files, 5) == {"f": (4, FileStay(5, 8, 5))}
     assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3, is_reuse=True)
 
 
@@ -123,7 +123,7 @@ def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
     files.arrive("f", 4, 8, 0, 200)
     files.leave("f", 50)
     files.arrive("f", 4, 8, 50, 90)
-    assert stays(files, 60) == {"f": (4, Stay(60, 60, 90))}
+    assert stays(files, 60) == {"f": (4, FileStay(60, 60, 90))}
 
 
 @pytest.mark.parametrize("cores", [(16, 1, 1, 2), (3, 7, 10), (1,) * 20, (6, 6, 6, 2), (13, 4, 3)])

@@ -24,7 +24,7 @@ from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.detection import format_of
-from pybatsched.workload.logs.cells import Fault
+from pybatsched.workload.logs.cells import InvalidCell
 from pybatsched.workload.logs.conversion import ATTEMPT, LARGEST, RENAMED, to_workload
 from pybatsched.workload.logs.records import AMBIGUOUS, COPY, MISSING_TIMES, NOT_STARTED
 from pybatsched.workload.logs.tables import reader
@@ -913,16 +913,16 @@ _CELLS = {
 
 def _read_each(
     cells: pl.Series, read: Callable[[Any], Any], dtype: Any, quick: Any = None
-) -> tuple[pl.Series, list[Fault]]:
+) -> tuple[pl.Series, list[InvalidCell]]:
     """The twin reads cell by cell."""
     values: list[Any] = []
-    faults: list[Fault] = []
+    faults: list[InvalidCell] = []
     for row, cell in enumerate(cells):
         try:
             values.append(read(cell))
         except ValueError as error:
             values.append(None)
-            faults.append(Fault(row, str(error), cell))
+            faults.append(InvalidCell(row, str(error), cell))
     return pl.Series(values, dtype=dtype), faults
 
 
