@@ -180,7 +180,7 @@ def virtual_pages() -> dict[str, str]:
 def _from_root(markdown: str) -> str:
     """Change the links of a page at the top of the project to links from docs/."""
 
-    def moved(found: re.Match[str]) -> str:
+    def moved_link(found: re.Match[str]) -> str:
         target = found[1]
         page, _, anchor = target.partition("#")
         copy = next((path for path, source in COPIES.items() if source == page), None)
@@ -188,7 +188,7 @@ def _from_root(markdown: str) -> str:
             return f"]({copy}{'#' * bool(anchor)}{anchor})"
         return f"]({target.removeprefix('docs/')})" if target.startswith("docs/") else f"](../{target})"
 
-    return re.sub(r"\]\((?![a-z]+:|#)([^)\s]+)\)", moved, markdown)
+    return re.sub(r"\]\((?![a-z]+:|#)([^)\s]+)\)", moved_link, markdown)
 
 
 # Python names

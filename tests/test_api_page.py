@@ -118,6 +118,11 @@ def test_every_hook_and_decision_has_an_example(name: str) -> None:
     assert any(re.search(pattern, example) for example in EXAMPLES), f"no example of docs/api.md has {name}"
 
 
+@pytest.mark.parametrize("flag", ["manages_registration", "reads_sched_config"])
+def test_flags_that_no_included_policy_sets_have_an_example(flag: str) -> None:
+    assert any(f"    {flag} = True\n" in example for example in EXAMPLES)
+
+
 def test_a_public_module_can_be_the_first_import() -> None:
     """`events` is a module: its package has it as an attribute only after an import."""
     script = "from pybatsched import events; print(events.Event.__name__)"
@@ -131,4 +136,4 @@ def test_the_examples_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
     for number, example in enumerate(EXAMPLES, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 19
+    assert len(EXAMPLES) == 20

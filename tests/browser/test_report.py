@@ -10,7 +10,7 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from support import blocked, loaded, moved, preempted
+from support import blocked, file_loads, moved_jobs, preempted
 from support.browsing import EVIL, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
@@ -232,13 +232,13 @@ def test_hosts_that_are_reserved_or_down(browser: webdriver.Chrome, tmp_path: Pa
 
 
 def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    loaded.simulated(tmp_path)
+    file_loads.simulated(tmp_path)
     assert run_cli("report", "loads", "--output", "loads.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "loads.html")
     shown = gantt(
         browser, "return [[30, 3], [45, 12], [100, 12], [200, 18], [200, 30]].map(([t, p]) => g.told(g.at(t, p)))"
     )
-    there = f"file {loaded.GENOME.replace('=', '-')} on node 0"
+    there = f"file {file_loads.GENOME.replace('=', '-')} on node 0"
     assert [text.split("\n")[:2] for text in shown] == [
         ["job w0!a", f"{there}: loaded in 60 s"],
         ["job w0!b", f"{there}: reused after 30 s of its load by another job"],
@@ -262,7 +262,7 @@ def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.C
 
 
 def test_each_cluster_has_a_band_and_hovering_shows_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    moved.simulated(tmp_path)
+    moved_jobs.simulated(tmp_path)
     assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "moved.html")
     shown = gantt(browser, "return [[50, 5], [50, 20], [250, 15], [50, 36]].map(([t, p]) => g.told(g.at(t, p)))")
@@ -286,17 +286,17 @@ def test_each_cluster_has_a_band_and_hovering_shows_moves(browser: webdriver.Chr
     (heading,) = [one for one in browser.find_elements(By.TAG_NAME, "h2") if one.text == "Jobs moved most"]
     assert heading.is_displayed()
     listed = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#moved0 tbody tr")]
-    assert listed == ["w0!c 3 4 ctc 195", "w0!e 3 3 sdsc 290", "w0!b 1 4 ctc 0", f"w0!{moved.EVIL} 0 2 hpc2n 70"]
+    assert listed == ["w0!c 3 4 ctc 195", "w0!e 3 3 sdsc 290", "w0!b 1 4 ctc 0", f"w0!{moved_jobs.EVIL} 0 2 hpc2n 70"]
 
 
 def test_clusters_that_are_mixed_are_drawn_together(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    (tmp_path / "mixed.xml").write_text(moved.MIXED)
+    (tmp_path / "mixed.xml").write_text(moved_jobs.MIXED)
     sizes = ((3, "100", "odd"), (2, "50", "even"), (1, "80", "even"))
     jobs: list[dict[str, object]] = [
         {"id": k, "subtime": 0, "res": n, "walltime": 200, "profile": s, "cluster": c}
         for k, (n, s, c) in enumerate(sizes)
     ]
-    moved.run(tmp_path, "mixed.xml", jobs)
+    moved_jobs.run(tmp_path, "mixed.xml", jobs)
     assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "moved.html")
     shown = gantt(

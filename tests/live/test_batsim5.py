@@ -115,7 +115,7 @@ def test_jobs_are_those_of_the_embedded_simulator(policy: str, name: str, tmp_pa
     assert became(theirs) == became(embed(place, args, policy, tmp_path / "mine"))
 
 
-def beside(workload: Workload, hosts: list[dict[str, str]], policy: list[str], place: Path) -> None:
+def compare_with_batsim5(workload: Workload, hosts: list[dict[str, str]], policy: list[str], place: Path) -> None:
     """Compare a run with Batsim 5 with one on the embedded simulator, on hosts with properties."""
     args = [text for text in written(workload, hosts, place) if text not in ASKED_FOR]
     done = run_cli("simulate", *args, "--policy", *policy, "-e", str(place / "mine"), "-q")
@@ -127,10 +127,12 @@ def beside(workload: Workload, hosts: list[dict[str, str]], policy: list[str], p
 
 @pytest.mark.parametrize("score", ["fcfs", "eft", "lea", "leo", "lem"])
 def test_locality(score: str, tmp_path: Path) -> None:
-    beside(located_crowd(MACHINE, 3, 60), MACHINE.hosts, ["locality", "-o", f"score={score}"], tmp_path)
+    compare_with_batsim5(located_crowd(MACHINE, 3, 60), MACHINE.hosts, ["locality", "-o", f"score={score}"], tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
 def test_reallocation(algorithm: str, tmp_path: Path) -> None:
     crowd = grid_crowd(GRID, 3, 60, unscaled=False)
-    beside(crowd, GRID.hosts, ["reallocation", "-o", "period=10", "-o", f"algorithm={algorithm}"], tmp_path)
+    compare_with_batsim5(
+        crowd, GRID.hosts, ["reallocation", "-o", "period=10", "-o", f"algorithm={algorithm}"], tmp_path
+    )

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 import pytest
 import zmq
-from support.keyed import FIRST, WORKLOAD, made_in, plain_in, schedule, simulate
+from support.curve_keys import FIRST, WORKLOAD, keys_made_in, schedule, schedule_without_keys, simulate
 from support.patience import PATIENCE_MS, PATIENCE_S, no_longer_than, wait_until
 from support.places import ROOT
 from support.process import Peer, Server, run_cli, run_forked
@@ -27,12 +27,12 @@ from pybatsched.simulator.external import ExternalScheduler
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_in(tmp_path_factory.mktemp("made"))
+    return keys_made_in(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return plain_in(tmp_path_factory.mktemp("plain"))
+    return schedule_without_keys(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from support import blocked, campaigns, loaded, preempted
+from support import blocked, campaigns, file_loads, preempted
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere, run_process
 
@@ -353,14 +353,14 @@ def test_a_gantt_chart_explains_what_it_shows(options: tuple[str, ...], explaine
 
 
 def test_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
-    loaded.simulated(tmp_path)
+    file_loads.simulated(tmp_path)
     assert run_cli("plot", "gantt", "loads", "--output", "x.svg", cwd=tmp_path).returncode == 0
     texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
     assert {look for look, text in bars.LEGEND.items() if text in texts} == {bars.LOAD}
 
 
 def test_loads_are_striped_in_a_crowded_chart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded.simulated(tmp_path)
+    file_loads.simulated(tmp_path)
     monkeypatch.setattr(charts, "_MANY_BARS", 0)
     figure = chart_of("gantt", [read_run(str(tmp_path / "loads"))])
     drawn = [one for one in figure.axes[0].collections if one.get_hatch()]

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.beside import SIMULATE, comparable, play, played
+from support.external_runs import SIMULATE, comparable, exit_code_of, run_to_end
 from support.fuzzer import Fuzzer, machine_events, random_workload
 from support.networks import (
     KINDS,
@@ -37,8 +37,8 @@ def test_random_schedulers_get_the_same_messages_from_both(kind: str, seed: int,
     if dice.random() < 0.6:
         args.pop()
     theirs, mine = (NetworkFuzzer(seed, sharing=len(args) > 4) for _ in range(2))
-    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
-    my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    code = exit_code_of(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = exit_code_of([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
@@ -55,7 +55,7 @@ def test_delays_on_slow_links(kind: str, seed: int, tmp_path: Path) -> None:
     args = ["-p", "platform.xml", "-w", "w.json", "-q"]
     theirs, mine = (Fuzzer(seed) for _ in range(2))
     codes = [
-        play([*program, *args, "-e", prefix], tmp_path, fuzzer)
+        exit_code_of([*program, *args, "-e", prefix], tmp_path, fuzzer)
         for program, prefix, fuzzer in ((["batsim"], "theirs", theirs), ([*DROP_IN], "mine", mine))
     ]
     assert codes[0] == codes[1]
@@ -75,8 +75,8 @@ def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
     if dice.random() < 0.6:
         args.pop()
     theirs, mine = (EnergyFuzzer(seed, sharing=len(args) > 5) for _ in range(2))
-    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
-    my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    code = exit_code_of(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = exit_code_of([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
@@ -114,13 +114,13 @@ def test_everything_together(seed: int, tmp_path: Path) -> None:
         WildFuzzer(seed, workload["profiles"], platform.least, dynamic=dynamic, sharing=sharing, energy=energy)
         for _ in range(2)
     )
-    done = played([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    done = run_to_end([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     my_code = done.returncode
     if my_code == InputError.exit_code and "SimGrid's solver would need more than" in done.stderr:
         pytest.skip("SimGrid's solver takes minutes")
     if seed in DIFFERENT_SINCE_3_34 and simgrid_version() >= (3, 34):
         pytest.skip("SimGrid 3.34 has fewer rounds")
-    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    code = exit_code_of(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:

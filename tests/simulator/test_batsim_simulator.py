@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.beside import SIMULATE, comparable, play
+from support.external_runs import SIMULATE, comparable, exit_code_of
 from support.fuzzer import Fuzzer, machine_events, random_workload
 from support.logs import line, log
 from support.patience import PATIENCE_S
@@ -51,8 +51,8 @@ def test_random_schedulers_get_the_same_messages_from_both(mode: str, seed: int,
         (tmp_path / "events.txt").write_text(machine_events(dice, n_procs))
         args += ["--events", "events.txt"]
     theirs, mine = (Fuzzer(seed, dynamic=dynamic, sharing=mode == "sharing") for _ in range(2))
-    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
-    my_code = play([*SIMULATE, *args, "--clock", clock, "-e", "mine"], tmp_path, mine)
+    code = exit_code_of(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = exit_code_of([*SIMULATE, *args, "--clock", clock, "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:

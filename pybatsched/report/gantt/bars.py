@@ -28,7 +28,7 @@ class Moved(NamedTuple):
     wait_s: float
 
 
-def moved(jobs: JobResults) -> list[Moved]:
+def moved_jobs(jobs: JobResults) -> list[Moved]:
     """Return all jobs that were moved or withdrawn, sorted by moves, then by withdrawals, largest first. O(n log n)."""
     own = jobs.frame
     rows = zip(own["id"], jobs.column(MOVES), jobs.column(RESUBMITTED), own["metadata"], own["wait_s"], strict=True)

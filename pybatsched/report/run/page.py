@@ -365,7 +365,7 @@ def _moved(runs: Sequence[SavedRun]) -> list[str]:
     for k, run in enumerate(runs):
         if bars.MOVES not in run.evaluated.facts:
             continue
-        found = bars.moved(run.evaluated)
+        found = bars.moved_jobs(run.evaluated)
         n_moved, n_moves = sum(one.moves > 0 for one in found), sum(one.moves for one in found)
         text = f"{n_moved:,} of {len(run.evaluated):,} jobs were moved, {n_moves:,.0f} times in all"
         most = f"; the {_N_MOVED} moved most:" if len(found) > _N_MOVED else ":" if found else "."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import given, strategies as st
-from support import loaded
+from support import file_loads
 from support.examples import examples
 
 from pybatsched.core.intervals import IntervalSet
@@ -120,11 +120,11 @@ def test_a_job_that_was_killed_for_good_keeps_its_colour() -> None:
 
 
 def test_a_load_is_the_beginning_of_its_job(tmp_path: Path) -> None:
-    run = read_run(str(loaded.simulated(tmp_path)))
+    run = read_run(str(file_loads.simulated(tmp_path)))
     bars = bars_of([record for record in run.records if record.ran])
     numbers = {record.id: number for number, record in enumerate(run.records)}
     a, b, c, d = (numbers[f"w0!{name}"] for name in "abcd")
-    there = f"file {loaded.GENOME.replace('=', '-')} on node 0"
+    there = f"file {file_loads.GENOME.replace('=', '-')} on node 0"
     late = f"{there}: reused after 30 s of its load by another job"
     assert bars == [
         Bar(0, 60, a, LOAD, ((0, 8),), f"{there}: loaded in 60 s"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from support import moved
+from support import moved_jobs
 from support.process import run_cli
 
 from pybatsched.core.intervals import IntervalSet
@@ -149,7 +149,7 @@ def test_jobs_moved_most_come_first() -> None:
         job("f", "0", "resubmitted=9"),  # no policy that moves
         job("g", "0"),
     ]
-    assert [one[:4] for one in bars.moved(JobResults.of(records))] == [
+    assert [one[:4] for one in bars.moved_jobs(JobResults.of(records))] == [
         ("w0!d", 3, 7, ""),
         ("w0!b", 3, 3, "y"),
         ("w0!a", 1, None, "x"),
@@ -161,7 +161,7 @@ def test_jobs_moved_most_come_first() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SavedRun:
-    return read_run(str(moved.simulated(tmp_path_factory.mktemp("moved"))))
+    return read_run(str(moved_jobs.simulated(tmp_path_factory.mktemp("moved"))))
 
 
 def test_a_run_knows_the_clusters_of_its_machine(run: SavedRun) -> None:
@@ -183,15 +183,15 @@ def test_a_run_knows_the_clusters_of_its_machine(run: SavedRun) -> None:
 
 def test_a_machine_of_one_cluster_has_no_bands(tmp_path: Path) -> None:
     jobs = [{"id": 1, "subtime": 0, "res": 2, "profile": "9", "walltime": 10, "cluster": "sx-ace"}]
-    found = read_run(str(moved.run(tmp_path, "sx-ace@0.01", jobs)))
+    found = read_run(str(moved_jobs.run(tmp_path, "sx-ace@0.01", jobs)))
     assert "clusters" not in found.summary
     assert rows_of(found) is None
     assert "bands" not in chart.data_of(found)
 
 
 def test_a_stopped_run_has_its_bands(tmp_path: Path) -> None:
-    moved.simulated(tmp_path)
-    halting = f"{Path(moved.__file__).with_name('halting.py')}:Halting"
+    moved_jobs.simulated(tmp_path)
+    halting = f"{Path(moved_jobs.__file__).with_name('halting.py')}:Halting"
     args = ("-w", "grid.json", "--policy", halting, "-o", "after=2", "-o", "then=raise", "-e", "broken")
     assert run_cli("simulate", "-p", "grid-pwa@0.05", *args, cwd=tmp_path).returncode == 6
     assert list(read_run(str(tmp_path / "broken"), partial=True).clusters) == ["hpc2n", "ctc", "sdsc"]
@@ -199,7 +199,7 @@ def test_a_stopped_run_has_its_bands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clusters", [["a"], {"a": 3}, {"a": "0-x"}, "0-3"])
 def test_a_summary_with_invalid_clusters_is_rejected(clusters: object, tmp_path: Path) -> None:
-    prefix = moved.simulated(tmp_path)
+    prefix = moved_jobs.simulated(tmp_path)
     path = tmp_path / "moved_summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"clusters": clusters}))
     found = read_run(str(prefix))
@@ -208,7 +208,7 @@ def test_a_summary_with_invalid_clusters_is_rejected(clusters: object, tmp_path:
 
 
 def test_the_page_lists_the_jobs_moved_most(tmp_path: Path) -> None:
-    moved.simulated(tmp_path)
+    moved_jobs.simulated(tmp_path)
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     page = (tmp_path / "p.html").read_text()
     assert "<h2>Jobs moved most</h2>" in page
@@ -225,21 +225,21 @@ def test_the_page_lists_the_jobs_moved_most(tmp_path: Path) -> None:
 def test_at_most_twenty_moved_jobs_are_listed(tmp_path: Path) -> None:
     usual = {"res": 1, "profile": "9", "walltime": 10, "cluster": "ctc"}
     jobs = [{"id": k, "subtime": k, "facts": f"moves={k}", **usual} for k in range(30)]
-    moved.run(tmp_path, "grid-pwa@0.05", [dict(job) for job in jobs])
+    moved_jobs.run(tmp_path, "grid-pwa@0.05", [dict(job) for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     page = (tmp_path / "p.html").read_text()
     assert "29 of 30 jobs were moved, 435 times in all; the 20 moved most:" in page
     assert page.partition('id="moved0"')[2].partition("</table>")[0].count("<tr>") == 21
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "moves=0"} for job in jobs])
+    moved_jobs.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "moves=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "0 of 30 jobs were moved, 0 times in all.</p>" in (tmp_path / "p.html").read_text()
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "load_s=0"} for job in jobs])
+    moved_jobs.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "load_s=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "moved most" not in (tmp_path / "p.html").read_text()
 
 
 def test_the_figure_has_the_bands_as_well(tmp_path: Path) -> None:
-    moved.simulated(tmp_path)
+    moved_jobs.simulated(tmp_path)
     assert run_cli("plot", "gantt", "moved", "--output", "g.svg", cwd=tmp_path).returncode == 0
     drawn = (tmp_path / "g.svg").read_text()
     assert all(f"<!-- {name} -->" in drawn for name in ("hpc2n", "ctc", "sdsc"))

@@ -8,7 +8,7 @@ from pybatsched import Cluster, Decision, Job, QueuePolicy, SetJobMetadata
 from pybatsched.policies.registry import local_scheduler
 
 
-class Placing(QueuePolicy):
+class OnNamedCluster(QueuePolicy):
     """First come, first served on each cluster; the field `facts` of a job goes into its metadata."""
 
     def on_begin(self, cluster: Cluster) -> None:

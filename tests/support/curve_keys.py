@@ -20,17 +20,17 @@ def simulate(endpoint: str, *args: str, cwd: Path, export: str = "out") -> tuple
 
 
 def schedule(folder: Path, name: str) -> str:
-    """Return what a simulation wrote of its jobs."""
+    """Return the table of jobs that a simulation wrote."""
     return (folder / f"{name}_jobs.csv").read_text()
 
 
-def made_in(folder: Path) -> Path:
-    """Make keys in a directory of a directory, and give that one."""
+def keys_made_in(folder: Path) -> Path:
+    """Make keys in a subdirectory. Return the subdirectory."""
     keys.make(folder / "keys")
     return folder / "keys"
 
 
-def plain_in(folder: Path) -> str:
-    """Return the schedule of a simulation that has a policy of its own, and no keys."""
+def schedule_without_keys(folder: Path) -> str:
+    """Return the schedule of a simulation with a policy in its process, without keys."""
     assert run_cli("simulate", *WORKLOAD, "--policy", "easy", "-e", "out", "-q", cwd=folder).returncode == 0
     return schedule(folder, "out")

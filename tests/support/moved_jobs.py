@@ -9,7 +9,7 @@ from support.places import ROOT
 from support.platforms import FRONT, TRUNK, text_of
 from support.process import run_cli
 
-PLACING = f"{ROOT / 'tests' / 'support' / 'placing.py'}:Placing"
+POLICY = f"{ROOT / 'tests' / 'support' / 'named_cluster.py'}:OnNamedCluster"
 #: A name that would do harm if it were taken for HTML.
 EVIL = "x<b onclick=x>1</b>"
 #: Name, submission, processors, seconds, cluster, facts. The machine is a twentieth of grid-pwa.
@@ -54,6 +54,6 @@ def run(folder: Path, platform: str, jobs: list[dict[str, object]]) -> Path:
     """Run jobs whose profiles are named after their seconds."""
     profiles = {str(job["profile"]): {"type": "delay", "delay": int(str(job["profile"]))} for job in jobs}
     (folder / "grid.json").write_text(json.dumps({"nb_res": 6, "jobs": jobs, "profiles": profiles}))
-    done = run_cli("simulate", "-p", platform, "-w", "grid.json", "--policy", PLACING, "-e", "moved", cwd=folder)
+    done = run_cli("simulate", "-p", platform, "-w", "grid.json", "--policy", POLICY, "-e", "moved", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "moved"

@@ -23,12 +23,12 @@ def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
             socket.send(fuzzer.handle(socket.recv()))
 
 
-def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
+def exit_code_of(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
     """Let a simulator and the fuzzer talk to the end. Return the simulator's exit code."""
-    return played(command, directory, fuzzer).returncode
+    return run_to_end(command, directory, fuzzer).returncode
 
 
-def played(command: list[str], directory: Path, fuzzer: Fuzzer) -> subprocess.CompletedProcess[str]:
+def run_to_end(command: list[str], directory: Path, fuzzer: Fuzzer) -> subprocess.CompletedProcess[str]:
     """Let a simulator and the fuzzer talk to the end. Return the simulator's exit code and what it printed."""
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.setsockopt(zmq.LINGER, 0)
