@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign import table
+from pybatsched.campaign.all_cells import Workers, keep_result, manifest_of, points_in, prepared_of, write_parquet
 from pybatsched.campaign.cells import Cell
-from pybatsched.campaign.running import Workers, keep_result, manifest_of, points_in, prepared_of, write_parquet
 from pybatsched.campaign.spec import PolicyTable, Spec, TuneSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
-from pybatsched.campaign.execute import run_or_error
+from pybatsched.campaign.one_cell import run_or_error
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.campaign import table
+from pybatsched.campaign.all_cells import points_of as points_in_store
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.running import points_of as points_in_store
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.workloads import WorkloadTable

@@ -9,9 +9,9 @@ import pytest
 from support.places import ROOT
 
 from pybatsched.campaign import cells
+from pybatsched.campaign.all_cells import points_of
 from pybatsched.campaign.cells import Cell, cells_of, effective_seed
 from pybatsched.campaign.prepare import Prepared, Preparer
-from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import PolicyTable, Spec, read_spec, spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError

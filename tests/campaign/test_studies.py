@@ -16,9 +16,9 @@ from support.predictsim_twin import ROWS, PredictsimTwin, TwinJob
 from support.process import run_cli
 
 from pybatsched.campaign import studies
+from pybatsched.campaign.all_cells import points_of
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.running import points_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.studies import Claim, judge
 from pybatsched.campaign.workloads import MergedLog, WorkloadTable

@@ -11,7 +11,7 @@ from support import logs
 from support.places import ROOT
 
 import pybatsched as pb
-from pybatsched.campaign.running import points_of
+from pybatsched.campaign.all_cells import points_of
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError

@@ -19,8 +19,8 @@ from support.episodes import played
 from support.examples import examples
 
 import pybatsched as pb
-from pybatsched.campaign.execute import run_cell
-from pybatsched.campaign.running import points_of
+from pybatsched.campaign.all_cells import points_of
+from pybatsched.campaign.one_cell import run_cell
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.cli import main

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign import table
+from pybatsched.campaign.all_cells import Progress, Workers, run_campaign
 from pybatsched.campaign.on_dask import DaskWorkers
-from pybatsched.campaign.running import Progress, Workers, run_campaign
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers

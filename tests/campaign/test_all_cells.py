@@ -371,13 +371,13 @@ def test_a_failed_cell_stops_no_other(
 
 
 def test_an_internal_error_is_reported_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pybatsched.campaign import execute
+    from pybatsched.campaign import one_cell
 
     def fails(*_: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(execute, "load", fails)
-    result = execute.run_or_error({"address": "a", "workload": {"path": "w.json"}})
+    monkeypatch.setattr(one_cell, "load", fails)
+    result = one_cell.run_or_error({"address": "a", "workload": {"path": "w.json"}})
     first, *more = result["error"].splitlines()
     assert first == "MemoryError: no room"
     assert more[-1].strip().startswith("raise MemoryError")
@@ -508,8 +508,8 @@ class EnoughError(Exception):
 
 
 def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
+    from pybatsched.campaign.all_cells import Progress, run_campaign
     from pybatsched.campaign.on_dask import DaskWorkers
-    from pybatsched.campaign.running import Progress, run_campaign
     from pybatsched.campaign.spec import read_spec
 
     (tmp_path / "bad.py").write_text(BAD)

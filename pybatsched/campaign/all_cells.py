@@ -155,7 +155,7 @@ def keep_result(store: Store, result: dict[str, Any]) -> None:
     if jobs:
         import polars as pl  # noqa: PLC0415  slow to import
 
-        from pybatsched.campaign.execute import KEPT_FIELDS  # noqa: PLC0415
+        from pybatsched.campaign.one_cell import KEPT_FIELDS  # noqa: PLC0415
 
         path = store.folder / "jobs" / f"{result['address']}.parquet"
         write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None, schema_overrides=KEPT_FIELDS))
