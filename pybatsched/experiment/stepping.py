@@ -41,6 +41,7 @@ from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes
 from pybatsched.simulator import simulation
+from pybatsched.simulator.execution import Answer
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.observers import Counting, Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
@@ -333,7 +334,7 @@ class Simulation:
         """Simulate the recorded replies once more, with observers."""
         replies = iter(self._replies)
 
-        def repeated(_now: float, _events: Sequence[e.Event]) -> simulation.Answer:
+        def repeated(_now: float, _events: Sequence[e.Event]) -> Answer:
             return next(replies)
 
         simulation.Simulation(self._scenario, repeated, observers).run()

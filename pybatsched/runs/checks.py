@@ -11,8 +11,9 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.simulator import run as simulator
 from pybatsched.simulator.failure_events import FailureModel
-from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario, SimulationOptions
-from pybatsched.simulator.work.profiles import DELAY, resolve
+from pybatsched.simulator.kernels import has_network
+from pybatsched.simulator.options import BATSIM, EXACT, Scenario, SimulationOptions
+from pybatsched.simulator.work.profiles import DELAY, USAGE, Work, resolve
 from pybatsched.workload.inject.checkpoints import progress_remark
 from pybatsched.workload.model import Workload
 
@@ -85,32 +86,35 @@ def network_warning(platform: Platform) -> str:
     return f"{platform.source}: {missing}" if missing else ""
 
 
-def _communicates(loaded: Iterable[Workload]) -> bool:
-    """Return whether a profile moves data over the network. O(profiles)."""
-    return any(
-        work.communicates
+def _works(loaded: Iterable[Workload]) -> list[Work]:
+    """Return the profiles of workloads that have other profiles than delays. O(profiles)."""
+    return [
+        work
         for workload in loaded
         if any(profile["type"] != DELAY for profile in workload.profiles.values())
         for work in resolve("", workload.profiles, workload.profiles).known()
-    )
+    ]
 
 
 def warnings_of(
     platform: Platform, loaded: Collection[Workload], options: SimulationOptions, plan: PolicyPlan | None
 ) -> list[str]:
     """Return what a user should know about the inputs of the embedded simulator before the run. O(jobs + hosts)."""
-    communicates = options.clock != EXACT and _communicates(loaded)
-    has_network = communicates or options.clock in {SIMGRID, BATSIM}
-    unless = " until a job or a message needs it" if has_network else ""
+    works = _works(loaded)
+    communicates = options.clock != EXACT and any(work.communicates for work in works)
+    varies = communicates or any(work.kind == USAGE for work in works)
+    is_used = has_network(options, platform, varies=varies)
+    may_be_used = is_used or options.clock == BATSIM
+    unless = " until a job or a message needs it" if may_be_used else ""
     refused = [f"{text} (Batsim rejects this; the embedded simulator ignores it{unless})" for text in platform.refused]
-    if (communicates or options.clock == SIMGRID) and platform.network is not None and platform.network.refused:
+    if is_used and platform.network is not None and platform.network.refused:
         refused = []  # the run ends with an error
     found = [
         *(energy_warnings(loaded) if options.energy else []),
         *planning_warnings(None if plan is None else simulator.reserving(plan, options), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
-        "" if has_network else platform.network_note,
+        "" if may_be_used else platform.network_note,
         network_warning(platform) if communicates else "",
         *size_warnings(platform, loaded),
     ]

@@ -283,7 +283,8 @@ class RunSpec(Checked):
     )
     clock: str = given(
         "exact: exact times, and messages of Batsim take no simulated time. simgrid: the times and the network of "
-        "SimGrid, to the last bit. auto: simgrid if jobs communicate, else exact",
+        "SimGrid, to the last bit. auto: simgrid if jobs communicate, share hosts or replay usage traces, and with "
+        "energy, else exact",
         one_of(*CLOCKS),
         AUTO,
     )

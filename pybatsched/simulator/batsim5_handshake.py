@@ -16,8 +16,9 @@ import msgspec
 from pybatsched.core import events as e
 from pybatsched.platform.model import Host, Platform
 from pybatsched.protocol.v5_handshake import BATPROTOCOL_VERSION, Features
+from pybatsched.simulator.execution import Answer
 from pybatsched.simulator.options import BATSIM5_VERSION, Scenario, SimulationOptions
-from pybatsched.simulator.simulation import Answer, Scheduler
+from pybatsched.simulator.simulation import Scheduler
 
 
 def with_requested_features(options: SimulationOptions, features: Features) -> SimulationOptions:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, NotSimulatedError, setting
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.machine.power import Power
-from pybatsched.simulator.machine.pstates import Switching
 from pybatsched.simulator.work.profiles import COMPOSED, PFS, STAGING, Work, WorkTable, storage_fault
 from pybatsched.simulator.world import Refusal
 from pybatsched.workload.formats.checks import check_job, check_profiles
@@ -24,8 +22,8 @@ from pybatsched.workload.jobs import name_in
 
 if TYPE_CHECKING:
     from pybatsched.simulator.execution import Execution
-    from pybatsched.simulator.job_processes import JobProcesses
     from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.simgrid.meters import Meters
     from pybatsched.simulator.world import World
 
 
@@ -34,17 +32,56 @@ _OPTIONS: Final = ("mapping", "storage_mapping", "additional_io_job")
 _ALONE: Final = frozenset({d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceState, d.SetJobMetadata, d.Query})
 
 
-def check_members(decision: d.Decision) -> None:
-    """Raise Refusal if a received decision has members for which Batsim would abort (`decision.extra`)."""
-    kind = type(decision)
-    if kind not in _ALONE:
-        return
-    own = [kind.v4_keys.get(name, name) for name in d.field_types(kind)]
-    for member in decision.extra:
-        if member not in own:
-            raise Refusal(f"{kind.v4_type}: expected only {' and '.join(own)}, found the member {member!r:.60}")
-    if "state" in decision.extra:
-        raise Refusal(f"expected a pstate (a number as text), found {decision.extra['state']!r:.60}")
+class Batsim4:
+    """What Batsim 4 rejects and sends, where Batsim 5 differs."""
+
+    #: Whether the first message has SIMULATION_BEGINS only, without other events of time 0.
+    begins_alone: ClassVar[bool] = True
+
+    def check_members(self, decision: d.Decision) -> None:
+        """Raise Refusal if a received decision has members for which Batsim would abort (`decision.extra`)."""
+        kind = type(decision)
+        if kind not in _ALONE:
+            return
+        own = [kind.v4_keys.get(name, name) for name in d.field_types(kind)]
+        for member in decision.extra:
+            if member not in own:
+                raise Refusal(f"{kind.v4_type}: expected only {' and '.join(own)}, found the member {member!r:.60}")
+        if "state" in decision.extra:
+            raise Refusal(f"expected a pstate (a number as text), found {decision.extra['state']!r:.60}")
+
+    def check_call(self, at: float, now: float) -> None:
+        """Raise Refusal for a call that is requested too late."""
+        if not at > now:
+            raise Refusal(f"a call was requested at {at}; expected later than the current time, {now}")
+
+    def event_members(self, list_name: str, place: int) -> dict[str, Any]:
+        """Return additional members of an external event, the one at a place of a list."""
+        del list_name, place
+        return {}
+
+
+class Batsim5(Batsim4):
+    """What Batsim 5 rejects and sends. It sends the first message when no process has more to post at time 0.
+
+    With several submitters the first message therefore contains the jobs of the first instant.
+    """
+
+    begins_alone = False
+
+    def check_members(self, decision: d.Decision) -> None:
+        """Do nothing: decisions have other formats."""
+
+    def check_call(self, at: float, now: float) -> None:
+        """Do nothing: late calls are made at once."""
+
+    def event_members(self, list_name: str, place: int) -> dict[str, Any]:
+        """Return the id of an external event."""
+        return {"id": f"{list_name}!{place}"}
+
+
+#: The rules by the version of Batsim.
+RULES: Final[dict[int, Batsim4]] = {4: Batsim4(), 5: Batsim5()}
 
 
 def check_execution(decision: d.ExecuteJob) -> None:
@@ -86,10 +123,10 @@ _NO_OPTIONS = (None, None, None)
 class DecisionEffects:
     """Executes the decisions of one simulation."""
 
-    def __init__(self, world: World, execution: Execution, processes: JobProcesses) -> None:
+    def __init__(self, world: World, kernel: Execution) -> None:
         self._world = world
-        self._execution = execution
-        self._processes = processes
+        self._kernel = kernel
+        self._rules = RULES[world.options.batsim]
         self._effects: dict[type[d.Decision], Order] = {
             cls: getattr(self, f"effect_{d.method_name(cls)}") for cls in d.DECISIONS if cls.v4_type
         }
@@ -104,8 +141,8 @@ class DecisionEffects:
         if order is None:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"unknown decision {name!r}")
-        if decision.extra and self._world.options.batsim == 4:  # Batsim 5 has other formats
-            check_members(decision)
+        if decision.extra:
+            self._rules.check_members(decision)
         at_once = self._at_once[kind]
         if at_once is not None:
             at_once(decision)
@@ -135,10 +172,7 @@ class DecisionEffects:
 
     def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> j.JobIO:
         """Return the hosts and the profile of an additional I/O job. Its profile may be new."""
-        if not self._world.has_network:
-            raise NotSimulatedError(
-                f"job {job.id}: additional_io_job needs the network of {setting('clock', 'simgrid')}"
-            )
+        self._kernel.require_network(f"job {job.id}: additional_io_job needs the network of")
         name, alloc = given.get("profile_name"), given.get("alloc")
         if type(name) is not str or type(alloc) is not str:
             raise Refusal(f"job {job.id}: additional_io_job: expected the texts profile_name and alloc")
@@ -187,7 +221,7 @@ class DecisionEffects:
             raise Refusal(
                 f"job {job.id} cannot run on {procs}: it has flops to compute, and {procs.highest} is a storage host"
             )
-        power = self._execution.power
+        power = self._kernel.meters
         if power is not None:
             for host in procs:
                 if not power.is_computation(host, power.pstate(host)):
@@ -199,7 +233,7 @@ class DecisionEffects:
         job.state = j.RUNNING
         job.alloc = procs
         world.n_running += 1
-        job.process = self._processes.run(job)
+        job.process = self._kernel.run(job)
         world.loop.spawn(job.process)
 
     def effect_reject_job(self, decision: d.RejectJob) -> None:
@@ -228,7 +262,7 @@ class DecisionEffects:
             jobs.append(job)
         if jobs:
             self._world.n_kills += 1
-            self._world.loop.spawn(self._processes.kill(jobs))
+            self._world.loop.spawn(self._kernel.kill(jobs))
 
     def effect_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
         """Set a job's metadata."""
@@ -261,10 +295,9 @@ class DecisionEffects:
     def effect_call_me_later(self, decision: d.CallMeLater) -> None:
         """Call the scheduler later."""
         world = self._world
-        if not decision.at > world.now and world.options.batsim == 4:  # Batsim 5 calls at once
-            raise Refusal(f"a call was requested at {decision.at}; expected later than the current time, {world.now}")
+        self._rules.check_call(decision.at, world.now)
         world.n_calls += 1
-        world.loop.spawn(self._processes.call(float(decision.at)))
+        world.loop.spawn(self._kernel.call(float(decision.at)))
 
     # --- registration ---
 
@@ -290,10 +323,8 @@ class DecisionEffects:
         refusal = self._world.why_refused(work)
         if refusal is not None:
             raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
-        if work.communicates and not self._world.has_network:
-            raise NotSimulatedError(
-                f"registered profile {name} communicates; run it with {setting('clock', 'simgrid')}"
-            )
+        if what := self._world.what_varies(work):
+            self._kernel.require_network(f"registered profile {name} {what}; run it with")
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""
@@ -348,27 +379,27 @@ class DecisionEffects:
     def effect_answer(self, decision: d.Answer) -> None:
         """Do nothing: Batsim ignores answers."""
 
-    def _power(self, what: str) -> Power:
-        if self._execution.power is None:
+    def _meters(self, what: str) -> Meters:
+        if self._kernel.meters is None:
             raise Refusal(f"{what} needs energy (-E), which is off")
-        return self._execution.power
+        return self._kernel.meters
 
     def effect_query(self, decision: d.Query) -> None:
         """Answer a query of the consumed energy."""
         if set(decision.requests) != {"consumed_energy"} or decision.requests["consumed_energy"] != {}:
             raise Refusal(f"expected the query {{'consumed_energy': {{}}}}, found {dict(decision.requests)}")
         world = self._world
-        joules = self._power("a query of the consumed energy").total_j(world.now)
+        joules = self._meters("a query of the consumed energy").total_j()
         world.add_event(e.Answer(round(joules, 6), timestamp=world.stamp()))
 
     def effect_set_resource_state(self, decision: d.SetResourceState) -> None:
         """Switch processors to a pstate."""
-        power = self._power("a change of pstate")
+        self._meters("a change of pstate")
         try:
             pstate = int(decision.state)
         except ValueError:
             raise Refusal(f"expected a pstate (a number as text), found {decision.state!r}") from None
-        Switching(self._world, self._execution, power).switch(decision.procs, pstate)
+        self._kernel.switch(decision.procs, pstate)
 
 
 def _check_io(job: SimJob, work: Work, io: Work, n_hosts: int) -> None:

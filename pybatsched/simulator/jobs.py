@@ -89,6 +89,11 @@ class SimJob:
         """Its name in its workload."""
         return self.id[len(self.workload) + 1 :]
 
+    def places(self) -> list[int]:
+        """Return the processors of its executors: by the mapping of the scheduler, or one each."""
+        hosts = list(self.alloc)
+        return [hosts[place] for place in self.mapping] if self.mapping else hosts
+
     @property
     def finished_at(self) -> float:
         """The end time in the output files."""

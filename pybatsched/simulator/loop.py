@@ -3,7 +3,7 @@
 Rules
 -----
 * Only this module moves the clock and selects the next process.
-* A process is a generator. It yields a float to sleep until that instant, None to sleep until `resume` is called,
+* A process is a generator. It yields a float to sleep until that instant,
   `SOON` to run after all other processes of this instant, or a notice. A notice is posted, and the process continues
   after it has been handled. A float that is not in the future causes no wait.
 * A process that has not waited yet may yield `HALT`: the loop stops, `run` returns, and the next call of `run`
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
@@ -67,11 +67,9 @@ class Loop:
         self._begin: list[Process] = []
         self._held_up: list[Process] = []  # by a halt: the process that yielded it, and those that start after it
 
-    def change_then(self, change: Callable[[], object] | None, then: Callable[[], object]) -> None:
-        """Change the machine, and then do something else. Both happen at once: only SimGrid's clock has rounds."""
-        if change is not None:
-            change()
-        then()
+    def serve(self, first: Iterable[Process]) -> None:
+        """Start the first processes of the server, which handles the notices."""
+        self._begin += first
 
     def spawn(self, process: Process) -> None:
         """Start a process after the sender of the current notice has continued."""
@@ -80,15 +78,6 @@ class Loop:
     def post(self, handle: Callable[[Any], None], what: Any) -> None:
         """Post the last notice of a process. O(1)."""
         self._mailbox.append(((handle, what), None))
-
-    def wake_at(self, process: Process, at: float, seq: int) -> None:
-        """Start a process at an instant, in the unique position `seq` among the processes that wake then."""
-        heappush(self._waits, (at, seq, process))
-
-    def next_wait(self) -> int:
-        """Return the next position in the order of waits, for `wake_at`."""
-        self._n_waits += 1
-        return self._n_waits
 
     def run(self) -> None:
         """Run until no event is left, `ends_at` is reached, or a process halts the loop; the next call continues."""
@@ -168,8 +157,6 @@ class Loop:
                     return
                 if wanted == HALT:
                     raise _Halted
-            elif wanted is None:
-                return
             elif wanted is SOON:
                 self._begin.append(process)
                 return

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.metrics import Outcome, Tally
+    from pybatsched.simulator.hosts import Book
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.machine.hosts import Book
     from pybatsched.simulator.options import Scenario
 
 

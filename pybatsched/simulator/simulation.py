@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
-from msgspec.structs import replace
-
-from pybatsched.core import decisions as d, events as e
+from pybatsched.core import events as e
 from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.decision_effects import DecisionEffects
-from pybatsched.simulator.execution import Execution
+from pybatsched.simulator.decision_effects import RULES, DecisionEffects
+from pybatsched.simulator.execution import Answer, greeted
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.failure_events import FailureStream, RandomFailures
-from pybatsched.simulator.job_processes import JobProcesses
+from pybatsched.simulator.hosts import HostState
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.loop import HALT, SOON, Loop, Process
-from pybatsched.simulator.machine.hosts import HostState
+from pybatsched.simulator.kernels import kernel_of
+from pybatsched.simulator.loop import HALT, Process
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.world import Refusal, World
 
-if TYPE_CHECKING:
-    from pybatsched.simulator.simgrid.kernel import SimgridLoop
-
-T = TypeVar("T")
-#: A function to which a process posts something.
-Handler: TypeAlias = Callable[[Any], None]
 #: A message to the scheduler: its time and events.
 Request: TypeAlias = tuple[float, Sequence[e.Event]]
-#: A reply of the scheduler: when it is ready again, and its decisions.
-Answer: TypeAlias = tuple[float, Sequence[d.Decision]]
 #: A function that answers a message.
 Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], Answer]
 
@@ -61,7 +49,7 @@ class Simulation:
     MAX_FAILURES_AT_REST: ClassVar[int] = 20_000
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler | None, observers: Sequence[Observer] = ()) -> None:
-        self.world = World(scenario, Loop(self._look, scenario.ends_at), observers)
+        self.world = World(scenario, observers)
         self.finished = False
         self.ended_at = 0.0  # when the scheduler was last ready; the clock continues to alarms of killed jobs
         self.called_since: float | None = None
@@ -76,22 +64,9 @@ class Simulation:
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
         self.failures_ended_at: float | None = None  # when random failures were ended, because no job ended any more
-        self._simgrid: SimgridLoop | None = None
-        if self.world.has_network:
-            from pybatsched.simulator.simgrid.kernel import SimgridLoop  # noqa: PLC0415  see `_begin_on_network`
-            from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses  # noqa: PLC0415
-
-            loop = SimgridLoop(self._look, scenario.ends_at, scenario.platform, self._is_ready)
-            self.world.loop = self._simgrid = loop
-            if scheduler is not None:
-                self._scheduler = lambda now, events: _as_read(scheduler(now, events))
-            execution = SimgridExecution(self.world, loop)
-            self._execution: Execution = execution
-            made: JobProcesses = SimgridProcesses(self.world, execution, loop)
-        else:
-            self._execution = Execution(self.world)
-            made = JobProcesses(self.world, self._execution)
-        self._effects = DecisionEffects(self.world, self._execution, made)
+        self._kernel = kernel_of(self.world, self._look, lambda: self._ready and not self._ending)
+        self._rules = RULES[scenario.options.batsim]
+        self._effects = DecisionEffects(self.world, self._kernel)
 
     @property
     def is_cut(self) -> bool:
@@ -127,48 +102,27 @@ class Simulation:
             self._continue()
             while self._request is not None:
                 self._answer = yield self._request
-                if self._simgrid is not None:
-                    self._answer = _as_read(self._answer)
                 self._request = None
                 self._continue()
             if self.is_cut or self.called_since is not None:
                 self.ended_at = self.world.loop.now
-            self._execution.end_run(self.ended_at)
+            self._kernel.end_run(self.ended_at)
 
     def _begin(self) -> None:
-        loop = self.world.loop
-        if self._simgrid is not None:
-            self._begin_on_network(self._simgrid, self._execution)
-            return
+        kernel, loop = self._kernel, self.world.loop
         for name in self.world.scenario.workloads:
-            take_jobs = partial(self.world.take_jobs, name)
-            loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_goodbye))
-        for index, events in enumerate(self.world.scenario.event_lists):
-            loop.spawn(occur(self._needed(events), partial(self._on_occurred, f"ee{index}"), self._on_events_goodbye))
-        self._execution.begin_run()
-        if self.world.options.batsim == 4:
-            loop.spawn(self._exchange([self._begins()]))
-            return
-        # Batsim 5 sends the first message when no process has more to post at time 0. With several submitters it
-        # therefore contains the jobs of the first instant.
-        self.world.add_event(self._begins())
-        self._ready = True
-        if not self._n_submitters and not self._n_event_lists:
-            loop.post(self._on_no_submitter, None)
-
-    def _begin_on_network(self, loop: SimgridLoop, execution: Execution) -> None:
-        from pybatsched.simulator.simgrid import processes  # noqa: PLC0415  only for runs on SimGrid's clock
-        from pybatsched.simulator.simgrid.processes import SimgridExecution  # noqa: PLC0415
-
-        assert isinstance(execution, SimgridExecution)
-        for name in self.world.scenario.workloads:
-            take_jobs = partial(self.world.take_jobs, name)
-            loop.spawn(processes.submit(take_jobs, execution, loop, self._on_submitted, self._on_goodbye))
+            loop.spawn(kernel.submit(partial(self.world.take_jobs, name), self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
             on_occurred = partial(self._on_occurred, f"ee{index}")
-            loop.spawn(processes.occur(self._needed(events), loop, on_occurred, self._on_events_goodbye))
-        execution.begin_run()
-        loop.serve(self._exchange([self._begins()]))
+            loop.spawn(kernel.occur(self._needed(events), on_occurred, self._on_events_goodbye))
+        kernel.begin_run()
+        if self._rules.begins_alone:
+            loop.serve([self._exchange([self._begins()])])
+            return
+        self.world.add_event(self._begins())
+        self._ready = True
+        is_alone = not self._n_submitters and not self._n_event_lists
+        loop.serve([_greet()] if is_alone else [])
 
     def _needed(self, events: Iterable[ExternalEvent]) -> Iterable[ExternalEvent]:
         """Return the events of a list. Random failures, which are endless, end with the last job."""
@@ -186,12 +140,6 @@ class Simulation:
             if n == self.MAX_FAILURES_AT_REST:
                 stream.ends_at = self.failures_ended_at = world.now
             yield event
-
-    def _is_ready(self) -> bool:
-        return self._ready and not self._ending
-
-    def _on_no_submitter(self, _nothing: None) -> None:
-        """Do nothing: this notice makes the loop call `_look` when there are no submitters."""
 
     def _continue(self) -> None:
         try:
@@ -233,11 +181,12 @@ class Simulation:
         for sending in self.world.observers.sending:
             sending(self.world.stamp(), self.world.n_finished)
         if self._scheduler is not None:
-            reply_now, decisions = self._scheduler(self.world.stamp(), events)
+            answer = self._scheduler(self.world.stamp(), events)
         else:
             self._request = (self.world.stamp(), events)
             yield HALT
-            reply_now, decisions = self._answer
+            answer = self._answer
+        reply_now, decisions = self._kernel.as_read(answer)
         orders, loop = self._effects, self.world.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
@@ -309,7 +258,7 @@ class Simulation:
     def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
         now = self.world.stamp()
         for event in events:
-            known = {"id": f"{list_name}!{event.place}"} if self.world.options.batsim == 5 else {}
+            known = self._rules.event_members(list_name, event.place)
             if event.kind in {AVAILABLE, UNAVAILABLE}:
                 self._change_machines(event)
                 kind = e.MACHINES_AVAILABLE if event.kind == AVAILABLE else e.MACHINES_UNAVAILABLE
@@ -342,52 +291,9 @@ class Simulation:
         jobs_j = self.world.jobs_j
         if not self.finished or jobs_j is None:
             return None
-        return Energy(round(self._execution.consumed_j, 6), round(jobs_j, 6))
+        return Energy(round(self._kernel.consumed_j, 6), round(jobs_j, 6))
 
 
-def _as_read(answer: Answer) -> Answer:
-    """Return a reply with its times as Batsim reads them."""
-    now, decisions = answer
-    return as_read(now), [
-        decision if decision.timestamp is None else replace(decision, timestamp=as_read(decision.timestamp))
-        for decision in decisions
-    ]
-
-
-def submit(
-    take_jobs: Callable[[], Iterator[SimJob]], execution: Execution, submitted: Handler, goodbye: Handler
-) -> Process:
-    """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n).
-
-    The jobs are taken one step after the hello, so jobs registered into the workload before that are included.
-    """
-    yield _greeted, None
-    jobs = take_jobs()
-    if (first := next(jobs, None)) is not None:
-        yield first.subtime
-        if execution.awaits_first_submission:  # checked here: the submitter of another workload may have been first
-            if execution.meters_are_stale():
-                yield SOON
-                execution.meters_read()
-            execution.note_first_submission()
-        yield from _batches(chain((first,), jobs), lambda job: job.subtime, submitted)
-    yield goodbye, None
-
-
-def occur(events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
-    """Post external events, which are sorted by time."""
-    yield _greeted, None
-    yield from _batches(events, lambda event: event.at, occurred)
-    yield goodbye, None
-
-
-def _batches(items: Iterable[T], due: Callable[[T], float], post: Handler) -> Process:
-    """Post all items of one instant together, at that instant."""
-    for at, batch in groupby(items, due):
-        if at > 0.0:
-            yield at
-        yield post, list(batch)
-
-
-def _greeted(_nothing: None) -> None:
-    """Do nothing: the hello takes one step of the loop, as in Batsim."""
+def _greet() -> Process:
+    """Send a notice, after which the server looks for events."""
+    yield greeted, None

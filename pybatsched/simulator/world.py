@@ -11,11 +11,11 @@ from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError, setting
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.given_jobs import GivenJobs, check_fits, spelled_twice
+from pybatsched.simulator.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
-from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.observers import Observer, Observers
-from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
+from pybatsched.simulator.options import EXACT, Scenario
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import read_ranks
 from pybatsched.workload.jobs import name_in
@@ -34,10 +34,11 @@ class World:
     message is sent. `hosts` is the `HostBook`, or None in runs that need only counts.
     """
 
-    def __init__(self, scenario: Scenario, loop: Loop, observers: Sequence[Observer]) -> None:
+    loop: Loop  # set by `kernels.kernel_of`
+
+    def __init__(self, scenario: Scenario, observers: Sequence[Observer]) -> None:
         self.scenario = scenario
         self.options = scenario.options
-        self.loop = loop
         self.observers = Observers(observers)
         self.jobs: dict[str, SimJob] = {}
         self._forgotten = IdSet()  # with dynamic jobs: the ids of finished jobs, which cannot be used again
@@ -53,8 +54,7 @@ class World:
         self.jobs_j: float | None = None  # the energy of the finished jobs, as in the file of jobs
         self.registration_finished = False
         self.held_back: dict[str, dict[str, Any]] = {}  # with feedback: jobs that the scheduler registers, by id
-        self.replays_usage = False
-        self.communicates = False
+        self.varies = False  # whether a profile has no fixed speed
         self._given: dict[str, GivenJobs] = {}
         self._registered: dict[str, list[SimJob]] = {}  # until `take_jobs`
         self._stamp = self._stamped_at = 0.0
@@ -98,10 +98,8 @@ class World:
                 if work.kind == USAGE:
                     work.ranks = read_ranks(work.name, work.described, workload.source)
                     work.rank_counts = frozenset({len(work.ranks)})
-                    self.replays_usage = True
                 elif work.parts:  # parts come first in the table
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
-                self.communicates = self.communicates or work.communicates
                 if work.uses_storage and (fault := self._storage_fault(work)):
                     raise InputError(f"{workload.source or name}: profile {work.name}: {fault}")
             refused = {work.name: why for work in works if (why := self.why_refused(work)) is not None}
@@ -112,30 +110,7 @@ class World:
                     )
             self._given[name] = GivenJobs(name, workload, {work.name: work for work in works}, self.jobs)
             self._registered[name] = []
-        if self.has_network and (why := self._why_no_network()):
-            raise NotSimulatedError(
-                f"the clock of SimGrid is not simulated {why}; expected {setting('clock', 'exact')}, or use Batsim"
-            )
-        self._check_platform()
-
-    def _check_platform(self) -> None:
-        """Raise an error that names what the file of the platform has and this run does not simulate."""
-        platform, network = self.scenario.platform, self.scenario.platform.network
-        if network is None:
-            return
-        if network.not_simulated and (self.has_network or self.options.clock == BATSIM):
-            line, what = network.not_simulated[0]
-            raise NotSimulatedError(
-                f"{platform.source}: line {line}: {what}, which is not simulated; run it with Batsim"
-            )
-        if self.has_network:
-            from pybatsched.platform.network.routes import unusable_link  # noqa: PLC0415  most runs have no network
-
-            if fault := unusable_link(network, {host.name for host in (*platform.hosts, platform.master)}):
-                raise InputError(f"{platform.source}: {fault}")
-            if network.refused:
-                line, what = min(network.refused)
-                raise InputError(f"{platform.source}: line {line}: {what} (Batsim rejects this)")
+            self.varies = self.varies or any(map(self.what_varies, works))
 
     def _storage_fault(self, work: Work) -> str:
         """Return what is wrong with a profile that uses storage; empty if nothing is."""
@@ -144,30 +119,24 @@ class World:
             return f"uses storage; expected a host with the property role = storage in {platform.source}"
         return storage_fault(work.described)
 
-    @property
-    def has_network(self) -> bool:
-        """Whether the run has SimGrid's clock and network."""
-        clock = self.options.clock
-        if clock == BATSIM and self.scenario.platform.hop_s and not self._why_no_network():
-            return True
-        return clock == SIMGRID or (clock != EXACT and self.communicates)
+    def what_varies(self, work: Work) -> str:
+        """Return what in a profile has no fixed speed, so that only SimGrid's clock has it; empty if nothing does."""
+        if work.communicates:
+            return "communicates"
+        if work.rank_counts:
+            return "replays a usage trace"
+        return "shares processors" if work.computes and self.options.compute_sharing else ""
 
     def why_refused(self, work: Work) -> str | None:
         """Return why this run cannot execute a profile; None if it can."""
-        if work.refusal is not None or not work.communicates:
+        what, why = self.what_varies(work), ""
+        if work.refusal is not None or not what:
             return work.refusal
-        why = self._why_no_network()
-        if not why and self.options.clock == EXACT:
+        if self.options.clock == EXACT:
             why = f"with {setting('clock', 'exact')} (use {setting('clock', 'simgrid')})"
-        if not why and self.scenario.platform.network is None:
+        elif work.communicates and self.scenario.platform.network is None:
             why = f"on {self.scenario.platform.source}, without a network (use a platform file with links)"
-        return f"profile {work.name} ({work.kind}) communicates, which is not simulated {why}" if why else None
-
-    def _why_no_network(self) -> str:
-        """Return with which input SimGrid's clock and network are not simulated; empty if they are."""
-        if self.options.batsim != 4:
-            return "with the protocol of Batsim 5"
-        return "together with usage traces" if self.replays_usage else ""
+        return f"profile {work.name} ({work.kind}) {what}, which is not simulated {why}" if why else None
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Create a registered job, whose profile exists."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 from support.places import ROOT
 from support.recordings import Recording, Recording5, recordings, recordings5
-from support.simulated import FILES, first_difference, play
+from support.simulated import FILES, first_difference, play, without_hops
 
 from pybatsched.cli import build_parser
 from pybatsched.cli.simulate import spec_of
@@ -76,11 +75,6 @@ def are_batsims(recording: Recording, folder: Path, clock: str, other: Collectio
     if theirs.exists():
         rows = energy_rows if clock == AUTO else Path.read_text
         assert rows(folder / theirs.name) == rows(theirs)
-
-
-def without_hops(path: Path) -> str:
-    """Return the text of a file as the recordings have it: times below 1e-290 are 0."""
-    return re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
 
 
 @pytest.mark.parametrize("clock", [AUTO, SIMGRID])

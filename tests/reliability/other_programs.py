@@ -12,8 +12,8 @@ from typing import Final
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.simulator.job_processes import SHORTEST_CALL_S
-from pybatsched.simulator.simulation import Answer, Scheduler
+from pybatsched.simulator.execution import SHORTEST_CALL_S, Answer
+from pybatsched.simulator.simulation import Scheduler
 from reliability.scenes import Job, Scene
 
 _GONE: Final = frozenset((e.MACHINES_UNAVAILABLE, e.DRAIN))

@@ -21,11 +21,12 @@ from pybatsched.protocol.v5_handshake import features_for, read_hello, write_gre
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5_handshake
+from pybatsched.simulator.execution import Answer
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
+from pybatsched.simulator.simulation import Scheduler, Simulation
 from reliability.other_programs import Ledger, Others
 from reliability.scenes import Scene
 

@@ -88,24 +88,6 @@ def test_a_sender_continues_before_the_processes_it_started() -> None:
     assert stage.run(stage.posts(start, "next"))[1:] == ["next", "child"]
 
 
-def test_an_alarm_wakes_a_process_in_the_order_of_its_wait() -> None:
-    stage = Stage()
-    loop = stage.loop
-
-    def sleeper() -> Process:
-        yield None
-        yield stage.handle, "awake"
-
-    def alarm(process: Process) -> Process:
-        loop.resume(process)
-        yield from ()
-
-    process = sleeper()
-    loop.wake_at(alarm(process), 2.0, loop.next_wait())
-    assert stage.run(process, stage.posts(2.0, "later")) == ["awake", "later"]
-    assert stage.received[0] == (2.0, "awake")
-
-
 def test_a_closed_process_does_nothing() -> None:
     stage = Stage()
     victim = stage.posts(3.0, "never")

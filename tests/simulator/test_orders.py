@@ -84,9 +84,11 @@ def workload(folder: Path) -> Path:
     return path
 
 
-def simulated(decided: Sequence[Decided], folder: Path, *options: str, called: Sequence[Decided] = ()) -> bool:
+def simulated(
+    decided: Sequence[Decided], folder: Path, *options: str, called: Sequence[Decided] = (), energy: bool = True
+) -> bool:
     """Run to the end, with more decisions when the scheduler is called. Return whether all jobs are finished."""
-    arguments = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
+    arguments = ["-p", str(PLATFORM), "-w", str(workload(folder)), *["-E"][:energy], *options]
     args = build_parser().parse_args(["simulate", *arguments, "--external", "--quiet"])
 
     def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
@@ -142,8 +144,8 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
 def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], message: str, tmp_path: Path) -> None:
     """Batsim accepts both, so it is not an error of the scheduler."""
     with pytest.raises(NotSimulatedError, match=message):
-        simulated(decided, tmp_path, "--enable-dynamic-jobs")
-    assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
+        simulated(decided, tmp_path, "--enable-dynamic-jobs", energy=False)
+    assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs", energy=False) == 2
 
 
 @pytest.mark.parametrize("kind", [["delay"], {"a": 1}, None])
@@ -194,9 +196,9 @@ def test_batsim_accepts_the_same_decisions(decided: list[Decided], message: str,
     assert run(("batsim",), decided, tmp_path) == (ABORTED if message else 0)
 
 
-def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *options: str) -> int:
+def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *options: str, energy: bool = True) -> int:
     scheduler = Scheduler([])
-    command = [*program, "-p", str(PLATFORM), "-w", str(workload(folder)), "-E", "-q", *options]
+    command = [*program, "-p", str(PLATFORM), "-w", str(workload(folder)), *["-E"][:energy], "-q", *options]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen(
             [*command, "-s", endpoint], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

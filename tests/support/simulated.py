@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -89,6 +90,11 @@ def play(
     except PybatschedError as error:
         played.refusal = str(error)
     return played
+
+
+def without_hops(path: Path) -> str:
+    """Return the text of a file as the recordings have it: times below 1e-290 are 0."""
+    return re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
 
 
 def first_difference(recording: Recording, played: Played) -> str:

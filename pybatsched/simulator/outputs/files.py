@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.errors import InputError
 from pybatsched.results.run_state import JOBS
+from pybatsched.simulator.hosts import SHOWN_STATES
 from pybatsched.simulator.jobs import NO_TIME_S
-from pybatsched.simulator.machine.hosts import SHOWN_STATES
 from pybatsched.simulator.observers import Observer
 
 if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.metrics import Outcome, Tally
     from pybatsched.results.writing import Results
+    from pybatsched.simulator.hosts import Book
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.machine.hosts import Book
     from pybatsched.simulator.options import Scenario
 
 

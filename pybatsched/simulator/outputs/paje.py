@@ -13,8 +13,8 @@ from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.outputs.files import written
 
 if TYPE_CHECKING:
+    from pybatsched.simulator.hosts import Book
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.machine.hosts import Book
     from pybatsched.simulator.options import Scenario
 
 #: The kinds of lines, numbered from 1, each with its fields. Batsim also writes the blanks at the ends of lines.

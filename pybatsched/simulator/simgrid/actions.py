@@ -40,18 +40,24 @@ class Action:
 
 
 class Actions:
-    """All running actions, in the order of their creation. `on_meter` gets the hosts of each action that ends."""
+    """All running actions, in the order of their creation.
+
+    `failed` and `ended` are those whose ends are to be handled, in order. `on_meter` gets the hosts of each action that
+    ends, `on_load` those of tasks whose rate may be another one.
+    """
 
     def __init__(self, speeds: Sequence[float]) -> None:
         self.now = 0.0
         self.speeds = list(speeds)
         self.on_meter: Callable[[Sequence[int]], None] | None = None
+        self.on_load: Callable[[Sequence[int]], None] | None = None
+        self._hosts_of: dict[User, Sequence[int]] = {}  # with `on_load`: of tasks that compute
         self.sharing = Sharing()
         self._n_made = 0
         self._sleeps: dict[Action, None] = {}
         self._tasks: dict[Action, None] = {}
-        self._failed: list[Action] = []
-        self._ended: list[Action] = []
+        self.failed: list[Action] = []
+        self.ended: list[Action] = []
 
     def sleep(self, span_s: float, on_end: Callable[[Action], None], host: int) -> Action:
         """Start a sleep on a host."""
@@ -84,6 +90,8 @@ class Actions:
         if latency_s <= 0.0:
             self._use(action, action.user)
         self._tasks[action] = None
+        if flops and self.on_load is not None:
+            self._hosts_of[action.user] = hosts
         return action
 
     def _bound(self, action: Action) -> float:
@@ -109,18 +117,18 @@ class Actions:
         self.sharing.add(user)
 
     def cancel(self, action: Action) -> None:
-        """Stop an action: it fails, and its end is handled with `take_ended`."""
+        """Stop an action: it is one of those that `failed`."""
         if self._stop(action):
             self._meter(action)
-            self._failed.append(action)
+            self.failed.append(action)
 
     def drop(self, action: Action) -> None:
         """Forget an action, whatever its state."""
         self._stop(action)
-        if action in self._ended:
-            self._ended.remove(action)
-        if action in self._failed:
-            self._failed.remove(action)
+        if action in self.ended:
+            self.ended.remove(action)
+        if action in self.failed:
+            self.failed.remove(action)
         self.release(action)
 
     def _stop(self, action: Action) -> bool:
@@ -135,17 +143,15 @@ class Actions:
         if action.user is not None:
             if action.latency_s <= 0.0:
                 self.sharing.remove(action.user)
+            if self.on_load is not None and (hosts := self._hosts_of.pop(action.user, None)) is not None:
+                self.on_load(hosts)
             action.user = None
-
-    def take_ended(self) -> Action | None:
-        """Remove and return an ended action: those that failed first, then those of the last step, in order."""
-        if self._failed:
-            return self._failed.pop(0)
-        return self._ended.pop(0) if self._ended else None
 
     def next_step_s(self) -> float:
         """Return the time to the next end; -1 if nothing runs. O(running actions), and the rates after changes."""
-        self.sharing.solve()
+        for changed in self.sharing.solve():
+            if self.on_load is not None and (hosts := self._hosts_of.get(changed)) is not None:
+                self.on_load(hosts)
         step = math.inf
         for action in self._sleeps:
             if 0.0 <= action.left_s < step:
@@ -163,7 +169,7 @@ class Actions:
         return -1.0 if step == math.inf else step
 
     def advance(self, step_s: float) -> None:
-        """Move the clock. Actions that end in this step are kept for `take_ended`. O(running actions)."""
+        """Move the clock. Actions that end in this step are added to `ended`. O(running actions)."""
         self.now += step_s
         ended = []
         for action in self._sleeps:
@@ -191,7 +197,7 @@ class Actions:
         for action in ended:
             self._stop(action)
             self._meter(action)
-        self._ended += ended
+        self.ended += ended
 
     def _meter(self, action: Action) -> None:
         if self.on_meter is not None:

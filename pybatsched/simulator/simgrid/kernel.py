@@ -40,7 +40,7 @@ Call: TypeAlias = "Callable[[Actor], bool]"
 Steps: TypeAlias = Generator[Call, None, None]
 
 #: Decisions whose handlers read all energy meters.
-_READING: Final = frozenset({"order_query", "order_set_resource_state", "_on_switched"})
+_READING: Final = frozenset({"effect_query", "effect_set_resource_state", "_on_switched"})
 #: The host number of the master, which has none in Batsim.
 MASTER: Final = -1
 #: Flops of an executor on a host.
@@ -84,7 +84,7 @@ class Actor:
 class Exec:
     """A parallel task of a process. `is_late` is True if its process has stopped waiting for it."""
 
-    __slots__ = ("action", "flops", "hosts", "is_late", "state", "timeout", "transfers", "waiter")
+    __slots__ = ("action", "flops", "hosts", "is_late", "n_left", "state", "timeout", "transfers", "waiter")
 
     def __init__(self, flops: Flops, transfers: Transfers) -> None:
         self.flops = flops
@@ -95,12 +95,62 @@ class Exec:
         self.timeout: Action | None = None
         self.waiter: Actor | None = None
         self.is_late = False
+        self.n_left = 0  # of a latch
 
     def done_at(self, _now: float) -> float:
         """Return the completed share of the task, from 0 to 1."""
         if self.state == WAITING:
             return 0.0
         return 1.0 if self.action is None else 1.0 - self.action.remains
+
+
+class _Reading:
+    """A call that updates the next of these meters. `update` updates them all."""
+
+    __slots__ = ("_hosts", "_meters", "_next", "is_next", "update")
+
+    def __init__(self, meters: Meters, hosts: Iterable[int], update: Callable[[], None]) -> None:
+        self._meters = meters
+        self._hosts = iter(hosts)
+        self._next: int | None = next(self._hosts, None)
+        self.update = update
+        self.is_next = False
+
+    def is_behind(self) -> bool:
+        """Return whether a meter is left that is not up to date; it is the next one."""
+        if self._meters.all_are_fresh:
+            return False
+        while self._next is not None and not self._meters.is_behind(self._next):
+            self._next = next(self._hosts, None)
+        self.is_next = self._next is not None
+        return self.is_next
+
+    def __call__(self, _actor: Actor) -> bool:
+        if self.is_next:
+            self.update_next()
+        return True
+
+    def update_next(self) -> None:
+        """Update the next meter."""
+        assert self._next is not None
+        self._meters.update((self._next,))
+
+
+def _read_on(calls: Sequence[Call | None]) -> None:
+    """Do what happens in the next rounds while all processes that are ready read meters: nothing else does."""
+    readings = [call for call in calls if type(call) is _Reading]
+    if len(readings) < len(calls):
+        return
+    if len(readings) == 1:
+        readings[0].update()
+        return
+    goes_on = True
+    while goes_on:
+        for reading in readings:
+            reading.update_next()
+        goes_on = all(reading.is_behind() for reading in readings)
+    for reading in readings:
+        reading.is_next = False  # its call has been made
 
 
 class _Message:
@@ -143,6 +193,7 @@ class SimgridLoop(Loop):
         self._cpus = [Resource(host.speed * host.n_cores) for host in platform.hosts]
         self._links: dict[NetworkLink, Resource] = {}
         self._ways: dict[tuple[int, int], Way] = {}
+        self._needs_to_master: dict[int, tuple[list[tuple[Resource, float]], float, float]] = {}  # of a message
         self._spawned: list[Process] = []
         self._changes: list[tuple[Callable[[], object] | None, Callable[[], object]]] = []
         self._ready: list[Actor] = []
@@ -153,6 +204,11 @@ class SimgridLoop(Loop):
         self._receiver: _Message | None = None
         self._actors: dict[int, Actor] = {}  # by the id of the process
         self._is_serving = False
+
+    def watch(self, meters: Meters) -> None:
+        """Keep energy meters up to date."""
+        self.meters = meters
+        self.actions.on_meter, self.actions.on_load = meters.update, meters.refresh
 
     # --- processes ---
 
@@ -167,8 +223,8 @@ class SimgridLoop(Loop):
         """Let the server change the machine by a call, and then do something else, after the present handler."""
         self._changes.append((change, then))
 
-    def serve(self, first: Process) -> None:
-        """Create the server, which creates a first process and then handles messages."""
+    def serve(self, first: Iterable[Process]) -> None:
+        """Create the server, which creates the first processes and then handles messages."""
         actor = Actor(None, MASTER)
         actor.steps = self._serve(first)
         self._ready.append(actor)
@@ -221,8 +277,9 @@ class SimgridLoop(Loop):
         yield partial(self._post, message)
         yield partial(self._await, message)
 
-    def _serve(self, first: Process) -> Steps:
-        yield partial(self._create, first)
+    def _serve(self, first: Iterable[Process]) -> Steps:
+        for process in first:
+            yield partial(self._create, process)
         while True:
             yield ROUND
             wish = _Message(None, None)
@@ -247,19 +304,21 @@ class SimgridLoop(Loop):
 
     def read_all(self) -> Steps:
         """Update the energy meters of all hosts."""
-        yield from self.read(range(len(self._names)))
+        if self.meters is not None:
+            yield from self._read(range(len(self._names)), self.meters, self.meters.update_all)
 
     def read(self, hosts: Iterable[int]) -> Steps:
-        """Update energy meters one after the other: each that is not up to date takes a round."""
-        meters = self.meters
-        if meters is not None:
-            for host in hosts:
-                if meters.is_behind(host):
-                    yield partial(self._update_meter, meters, host)
+        """Update energy meters one after the other: each that is not up to date takes a round.
 
-    def _update_meter(self, meters: Meters, host: int, _actor: Actor) -> bool:
-        meters.update((host,))
-        return True
+        If no other process is ready, nothing can happen in these rounds, and one call updates all.
+        """
+        if self.meters is not None:
+            yield from self._read(hosts, self.meters, partial(self.meters.update, hosts))
+
+    def _read(self, hosts: Iterable[int], meters: Meters, update: Callable[[], None]) -> Steps:
+        reading = _Reading(meters, hosts, update)
+        while reading.is_behind():
+            yield reading
 
     def _create_spawned(self) -> Steps:
         spawned, self._spawned = self._spawned, []
@@ -287,6 +346,7 @@ class SimgridLoop(Loop):
 
     def _run_ready(self) -> bool:
         """Run rounds until no process is ready; return False if one has halted the loop."""
+        actions = self.actions
         while self._round or self._ready:
             if not self._round:
                 self._round, self._ready, self._index = self._ready, [], 0
@@ -298,11 +358,14 @@ class SimgridLoop(Loop):
                     return False
                 self._index += 1
             ran, self._round = self._round, []
+            if type(ran[0].call) is _Reading and not self._ready:
+                _read_on([actor.call for actor in ran])
             for actor in ran:
                 call, actor.call = actor.call, None
                 if call is not None and call(actor) and not actor.is_dead:
                     self._ready.append(actor)
-            self._handle_ended()
+            if actions.failed or actions.ended:
+                self._handle_ended()
         return True
 
     def _resume(self, actor: Actor) -> None:
@@ -327,7 +390,9 @@ class SimgridLoop(Loop):
         actor.execs.clear()
 
     def _handle_ended(self) -> None:
-        while (action := self.actions.take_ended()) is not None:
+        actions = self.actions
+        while actions.failed or actions.ended:  # those that failed first, then those of the last step, in order
+            action = actions.failed.pop(0) if actions.failed else actions.ended.pop(0)
             action.on_end(action)
 
     # --- calls ---
@@ -370,7 +435,9 @@ class SimgridLoop(Loop):
         wish.waiters = message.waiters
         assert message.sender is not None
         hosts = (message.sender.host, MASTER)
-        needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
+        if hosts[0] not in self._needs_to_master:
+            self._needs_to_master[hosts[0]] = self._needs_of([], [(*hosts, 1.0)])
+        needs, bound, latency_s = self._needs_to_master[hosts[0]]
         on_end = partial(self._delivered, message.waiters)
         self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
 
@@ -419,14 +486,45 @@ class SimgridLoop(Loop):
         task.action = None
         if task.state == RUNNING:
             task.state = DONE
+        if task.waiter is not None and not task.waiter.is_dead:
+            task.waiter.execs.remove(task)
+        self._wake_waiter(task)
+
+    def _wake_waiter(self, task: Exec) -> None:
         if task.timeout is not None:
             self.actions.drop(task.timeout)
             task.timeout = None
         if task.waiter is not None:
             waiter, task.waiter = task.waiter, None
-            waiter.execs.remove(task)
             if not waiter.is_dead:
                 self._ready.append(waiter)
+
+    def latch(self, n: int) -> Exec:
+        """Return what a process can wait for like a task: it ends when it has been counted down n times."""
+        task = Exec([], ())
+        task.state, task.n_left = RUNNING, n
+        return task
+
+    def count_down(self, latch: Exec, hosts: tuple[int, int], _actor: Actor) -> bool:
+        """Count a latch down by a message from one host to another."""
+        needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
+        on_end = partial(self._counted, latch)
+        self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
+        return True
+
+    def _counted(self, latch: Exec, action: Action) -> None:
+        self.actions.release(action)
+        latch.n_left -= 1
+        if not latch.n_left:
+            latch.state = DONE
+            self._wake_waiter(latch)
+
+    def drop_latch(self, latch: Exec) -> None:
+        """Forget a latch for which nothing waits any more."""
+        latch.waiter = None
+        if latch.timeout is not None:
+            self.actions.drop(latch.timeout)
+            latch.timeout = None
 
     def _exec_late(self, task: Exec, _action: Action) -> None:
         task.timeout = None

@@ -1,4 +1,4 @@
-"""Batsim's processes with the clock of SimGrid: submitters, jobs with their tasks, kills and calls.
+"""The kernel with the clock of SimGrid: submitters, jobs with their tasks, kills and calls, as Batsim's processes.
 
 They do the same as those of the exact clock, call by call as in Batsim: a kill looks at the progress of a task and
 cancels it, and the job then ends by itself.
@@ -6,70 +6,185 @@ cancels it, and the job then ends by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.execution import Execution, Steps
+from pybatsched.simulator.execution import SHORTEST_CALL_S, Answer, Execution, Handler, Steps, greeted
 from pybatsched.simulator.external_events import ExternalEvent
-from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
+from pybatsched.simulator.hosts import HostState
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep
-from pybatsched.simulator.simgrid.meters import Meters
+from pybatsched.simulator.simgrid.meters import WAY_DOWN, WAY_UP, Meters, exact_sum
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Transfers, Work, progress_node
+from pybatsched.simulator.work.usage_traces import Phases, hosts_of, n_cores_used
 from pybatsched.simulator.world import Refusal, World
 
 #: The calls with which a process describes a task in SimGrid 3.32, before it starts it: flops, bytes and hosts.
 _ROUNDS_TO_DESCRIBE: Final = 3
 
 T = TypeVar("T")
-Handler = Callable[[Any], None]
 
 
 class SimgridExecution(Execution):
-    """Runs the work of jobs as tasks of SimGrid, with communication."""
+    """Creates the processes of one simulation, with shared hosts, communication and energy."""
 
     def __init__(self, world: World, loop: SimgridLoop) -> None:
-        super().__init__(world)
+        super().__init__(world, loop)
         self._simgrid = loop
-        self.tasks = None
-        self._joules_before: dict[str, Fraction] = {}  # of running jobs: the energy of their hosts at the start
-        if self.power is not None:
-            hosts = world.scenario.platform.hosts
-            self.power = loop.meters = Meters(hosts, loop.load_of, loop.change_speed, lambda: loop.actions.now)
-            loop.actions.on_meter = loop.meters.update
+        self._n_hosts = len(world.scenario.platform.hosts)
+        self._joules_before: dict[str, list[float]] = {}  # of running jobs: those of their hosts at the start
+        self._first_j: list[float] | None = None  # of all hosts, at the first submission and at the last end
+        self._last_j: list[float] | None = None
+        if world.options.energy:
+            self.meters = Meters(
+                world.scenario.platform.hosts, loop.load_of, loop.change_speed, lambda: loop.actions.now
+            )
+            loop.watch(self.meters)
+            self._switching = Switching(world, self, loop, self.meters)
 
-    def started(self, job: SimJob) -> None:
-        """Allocate the processors of a job, whose process runs on the first of them."""
+    def as_read(self, answer: Answer) -> Answer:
+        """Return a reply with its times as Batsim reads them."""
+        now, decisions = answer
+        return as_read(now), [
+            decision if decision.timestamp is None else replace(decision, timestamp=as_read(decision.timestamp))
+            for decision in decisions
+        ]
+
+    def submit(self, take_jobs: Callable[[], Iterator[SimJob]], submitted: Handler, goodbye: Handler) -> Process:
+        """Submit the jobs of a workload."""
+        yield greeted, None
+        jobs = list(take_jobs())
+        for job in jobs:
+            job.subtime = as_read(job.subtime)
+        jobs.sort(key=lambda job: (job.subtime, job.id))
+        jobs.reverse()
+        remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
+        yield from self._batches(remaining, lambda job: job.subtime, submitted, self._first_submission())
+        yield goodbye, None
+
+    def occur(self, events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
+        """Post external events."""
+        yield greeted, None
+        yield from self._batches(events, lambda event: as_read(event.at), occurred)
+        yield goodbye, None
+
+    def _batches(
+        self, items: Iterable[T], due: Callable[[T], float], post: Handler, first: Iterable[Any] = ()
+    ) -> Process:
+        """Post all items of one instant together. As in Batsim, the time of posting delays what follows.
+
+        The steps of `first` run when the first item is due. Rounding may leave the clock just before this time: a
+        second item of the same time is then posted separately.
+        """
+        date = self._loop.now
+        batch: list[T] = []
+        for item in items:
+            at = due(item)
+            if at > date:
+                if batch:
+                    yield post, batch
+                    batch = []
+                yield Sleep(at - date)
+                date = self._loop.now
+            batch.append(item)
+            yield from first  # nothing is left of it after the first item
+        if batch:
+            yield post, batch
+
+    def _first_submission(self) -> Process:
+        """Read the energy at the first submission, unless the submitter of another workload was first."""
+        if self.meters is not None and self._first_j is None:
+            yield from self._simgrid.read_all()
+            self._first_j = self.meters.all_joules()
+
+    # --- jobs ---
+
+    def run(self, job: SimJob) -> Process:
+        """Run a job from its start to the notice of its end."""
+        yield from self.run_unannounced(job)
+        if job.state != e.COMPLETED_KILLED:  # the kill announces the end
+            self._simgrid.post(self._on_done, job)
+
+    def run_unannounced(self, job: SimJob) -> Process:
+        """Run a job from its start to its end, on the first of its processors."""
+        job.started_at = self._loop.now
+        job.trail = []
+        yield from self._read(job)
         self._simgrid.place(job.alloc.lowest)
-        super().started(job)
-        if self._simgrid.meters is not None:
-            self._joules_before[job.id] = self._simgrid.meters.exact_joules_of(job.alloc, self._loop.now)
+        if self.meters is not None:
+            self._joules_before[job.id] = self.meters.joules_of(job.alloc)
+            self.show_energy("s")
+        self.started(job)
+        code = yield from self.execute(job, job.work, [as_read(job.walltime)])
+        if code == j.KILLED_TASK:
+            job.return_code = code
+            job.state = e.COMPLETED_KILLED
+        else:
+            job.end(code)
+        yield from self._end(job)
 
-    def count_energy(self, job: SimJob, power: Power) -> bool:
-        """Record the energy of a job that ends, with the six decimals of Batsim's exact difference."""
-        is_stale = super().count_energy(job, power)
-        if self._simgrid.meters is not None:
-            after = self._simgrid.meters.exact_joules_of(job.alloc, self._loop.now)
-            job.energy_j = float(round(after - self._joules_before.pop(job.id), 6))
-            self._last_j = self._exact_total_j(self._simgrid.meters)
-        return is_stale
+    def _end(self, job: SimJob) -> Process:
+        """Release the processors of a job and record its energy, with the six decimals of Batsim's exact difference."""
+        self.release(job)
+        yield from self._read(job)
+        if self.meters is not None:
+            self.show_energy("e")
+            before = exact_sum(self._joules_before.pop(job.id))
+            job.energy_j = float(round(exact_sum(self.meters.joules_of(job.alloc)) - before, 6))
+            self._last_j = self.meters.all_joules()
 
-    def note_first_submission(self) -> None:
-        """Remember the energy consumed when the first job of a run is submitted."""
-        if self._simgrid.meters is not None:
-            self._first_j = self._exact_total_j(self._simgrid.meters)
+    def _read(self, job: SimJob) -> Process:
+        """Update the energy meters of a job, then those of all other hosts."""
+        if self.meters is not None:
+            yield from self._simgrid.read(job.alloc)
+            yield from self._simgrid.read_all()
 
-    def _exact_total_j(self, meters: Meters) -> Fraction:
-        return meters.exact_joules_of(range(len(self._world.scenario.platform.hosts)), self._loop.now)
+    def call(self, at: float) -> Process:
+        """Send a requested call to the scheduler."""
+        yield Sleep(max(as_read(at) - self._loop.now, SHORTEST_CALL_S))
+        self._simgrid.post(self._on_called, None)
+
+    def kill(self, jobs: list[SimJob]) -> Process:
+        """Stop the running ones of these jobs now; jobs that have ended are left unchanged."""
+        progress: dict[str, Any] = {}
+        for job in jobs:
+            if job.state != j.RUNNING or job.process is None:
+                continue
+            task = job.trail[-1].share if job.trail else None
+            if isinstance(task, Exec):
+                yield partial(self._look_at, job, progress)
+                yield partial(self._cancel, task)
+            else:
+                progress[job.id] = _node_without_task(job, self._loop.now)
+                yield partial(self._kill, job)
+                job.state = e.COMPLETED_KILLED
+                job.return_code = -1
+                yield from self._end(job)
+        yield self._on_killed, (jobs, progress)
+
+    def _look_at(self, job: SimJob, progress: dict[str, Any], _actor: Actor) -> bool:
+        progress[job.id] = progress_node(job.trail, self._loop.now)
+        return True
+
+    def _cancel(self, task: Exec, _actor: Actor) -> bool:
+        self._simgrid.cancel_exec(task)
+        return True
+
+    def _kill(self, job: SimJob, _actor: Actor) -> bool:
+        assert job.process is not None
+        self._simgrid.kill(job.process)
+        return True
+
+    # --- work ---
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
@@ -85,32 +200,53 @@ class SimgridExecution(Execution):
 
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
         """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
-        limit, begun, loop = left[0], self._loop.now, self._simgrid
+        limit, begun = left[0], self._loop.now
         task = Exec(*self._amounts(job, work))
-        for _ in range(_ROUNDS_TO_DESCRIBE):
-            yield ROUND
-        frame.share = task
-        yield partial(loop.start_exec, task)
-        yield partial(loop.wait_exec, task, limit if limit >= 0 else -1.0)
+        yield from self.run_task(task, limit, frame)
         if limit >= 0:
-            left[0] = limit - (loop.now - begun)
+            left[0] = limit - (self._loop.now - begun)
         if task.is_late:
             return j.WALLTIME_REACHED
         return j.KILLED_TASK if task.state == CANCELLED else 0
 
-    def one_flop(self, host: int) -> Process:
-        """Compute one flop on a host, in a process of its own there."""
-        self._simgrid.place(host)
-        task = Exec([(host, 1.0)], ())
+    def run_task(self, task: Exec, limit: float = -1.0, frame: Frame | None = None) -> Process:
+        """Describe, start and await a task, at most for a time unless that is below 0."""
         for _ in range(_ROUNDS_TO_DESCRIBE):
             yield ROUND
+        if frame is not None:
+            frame.share = task
         yield partial(self._simgrid.start_exec, task)
-        yield partial(self._simgrid.wait_exec, task, -1.0)
+        yield partial(self._simgrid.wait_exec, task, limit if limit >= 0 else -1.0)
+
+    def _replay(self, job: SimJob, work: Work, left: list[float]) -> Steps:
+        """Replay a usage trace: a process for each rank, which run independently of each other."""
+        limit, begun, loop = left[0], self._loop.now, self._simgrid
+        ranks: list[Process] = []
+        all_ranks = loop.latch(len(work.ranks))
+        for phases, host in zip(work.ranks, hosts_of(work.ranks, job.fields, job.places()), strict=True):
+            ranks.append(self._rank(phases, host, job.alloc.lowest, all_ranks))
+            yield loop.creation_of(ranks[-1])
+        try:
+            yield partial(loop.wait_exec, all_ranks, limit if limit >= 0 else -1.0)
+        finally:  # also after a kill
+            loop.drop_latch(all_ranks)
+            for rank in ranks:
+                loop.kill(rank)
+        if limit >= 0:
+            left[0] = limit - (self._loop.now - begun)
+        return j.WALLTIME_REACHED if all_ranks.is_late else 0
+
+    def _rank(self, phases: Phases, host: int, job_host: int, all_ranks: Exec) -> Process:
+        """Run the phases of a rank. Its end is a message to the host of the job, which reads the meters of both."""
+        self._simgrid.place(host)
+        n_cores = self._world.scenario.platform.hosts[host].n_cores
+        for usage, flops in phases:
+            yield from self.run_task(Exec([(host, flops)] * n_cores_used(usage, n_cores), ()))
+        yield partial(self._simgrid.count_down, all_ranks, (host, job_host))
 
     def _amounts(self, job: SimJob, work: Work) -> tuple[Flops, Transfers]:
         """Return the flops of each executor, and the bytes between them. O(n²) if they communicate."""
-        hosts = list(job.alloc)
-        places = [hosts[place] for place in job.mapping] if job.mapping else hosts
+        places = job.places()
         if work.kind == w.PFS:
             storage = self._storage(job, work, _label(work))
             reads, writes = (as_read(float(work.described.get(key, 0))) for key in ("bytes_to_read", "bytes_to_write"))
@@ -165,81 +301,123 @@ class SimgridExecution(Execution):
             raise Refusal(f"job {job.id}: storage_mapping maps {label!r} to host {host}, which is not a storage host")
         return host
 
+    # --- energy ---
 
-class SimgridProcesses(JobProcesses):
-    """Creates the processes of one simulation with the clock of SimGrid."""
+    def switch(self, hosts: IntervalSet, pstate: int) -> None:
+        """Execute SET_RESOURCE_STATE."""
+        self._switching.switch(hosts, pstate)
 
-    def __init__(self, world: World, execution: SimgridExecution, loop: SimgridLoop) -> None:
-        super().__init__(world, execution)
-        self._simgrid = loop
+    def show_machines(self) -> None:
+        """Show new states of machines."""
+        for machines_changed in self._observers.machines_changed:
+            machines_changed(self._loop.now)
 
-    def run(self, job: SimJob) -> Process:
-        """Run a job from its start to the notice of its end."""
-        yield from self.run_unannounced(job)
-        if job.state != e.COMPLETED_KILLED:  # the kill announces the end
-            self._simgrid.post(self._on_done, job)
+    def show_energy(self, kind: str) -> None:
+        """Show the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
+        if self.meters is not None and self._observers.energy_read:
+            joules = self.meters.total_j()
+            for energy_read in self._observers.energy_read:
+                energy_read(self._loop.now, joules, kind, self.meters.watts_min)
 
-    def run_unannounced(self, job: SimJob) -> Process:
-        """Run a job from its start to its end."""
-        job.started_at = self._world.loop.now
-        job.trail = []
-        yield from self._read(job)
-        self._execution.started(job)
-        code = yield from self._execution.execute(job, job.work, [as_read(job.walltime)])
-        if code == j.KILLED_TASK:
-            job.return_code = code
-            job.state = e.COMPLETED_KILLED
-        else:
-            job.end(code)
-        yield from self._end(job)
+    @property
+    def consumed_j(self) -> float:
+        """The energy from the first submission to the last end, for ``_schedule.csv``."""
+        if self.meters is None:
+            return 0.0
+        first, last = (-1 if joules is None else exact_sum(joules) for joules in (self._first_j, self._last_j))
+        return float(last - first)
 
-    def _end(self, job: SimJob) -> Process:
-        """Release the processors of a job and count its energy."""
-        self._execution.release(job)
-        yield from self._read(job)
-        if self._execution.power is not None:
-            self._execution.count_energy(job, self._execution.power)
+    def begin_run(self) -> None:
+        """Show the initial pstates of the hosts."""
+        if self.meters is not None:
+            by_pstate: dict[int, list[int]] = {}
+            for host in range(self._n_hosts):
+                by_pstate.setdefault(self.meters.pstate(host), []).append(host)
+            for pstate, hosts in sorted(by_pstate.items()):
+                for pstate_changed in self._observers.pstate_changed:
+                    pstate_changed(self._loop.now, IntervalSet(hosts), pstate)
 
-    def _read(self, job: SimJob) -> Process:
-        """Update the energy meters of a job, then those of all other hosts."""
-        if self._simgrid.meters is not None:
-            yield from self._simgrid.read(job.alloc)
-            yield from self._simgrid.read_all()
 
-    def call(self, at: float) -> Process:
-        """Send a requested call to the scheduler."""
-        yield Sleep(max(as_read(at) - self._world.now, SHORTEST_CALL_S))
-        self._simgrid.post(self._on_called, None)
+class Switching:
+    """Changes pstates of hosts in a simulation with energy: at once, or through a virtual pstate to and from sleep."""
 
-    def kill(self, jobs: list[SimJob]) -> Process:
-        """Stop the running ones of these jobs now; jobs that have ended are left unchanged."""
-        progress: dict[str, Any] = {}
-        for job in jobs:
-            if job.state != j.RUNNING or job.process is None:
-                continue
-            task = job.trail[-1].share if job.trail else None
-            if isinstance(task, Exec):
-                yield partial(self._look_at, job, progress)
-                yield partial(self._cancel, task)
+    def __init__(self, world: World, kernel: SimgridExecution, loop: SimgridLoop, meters: Meters) -> None:
+        assert world.hosts is not None
+        self._world = world
+        self._loop = loop
+        self._book = world.hosts
+        self._kernel = kernel
+        self._meters = meters
+
+    def switch(self, hosts: IntervalSet, pstate: int) -> None:
+        """Execute SET_RESOURCE_STATE. O(hosts)."""
+        world, meters = self._world, self._meters
+        self._check(hosts, pstate)
+        meters.begin_switch(hosts, pstate)
+        self._kernel.show_energy("p")
+        falls_asleep = meters.is_sleep(hosts.lowest, pstate)
+        self._show_pstate(hosts, WAY_DOWN if falls_asleep else WAY_UP)
+        for host in hosts:
+            if meters.is_sleep(host, pstate) or meters.is_sleep(host, meters.pstate(host)):
+                down = meters.is_sleep(host, pstate)
+                self._book.change(host, HostState.SWITCHING_OFF if down else HostState.SWITCHING_ON, world.now)
+                world.n_switching += 1
+                self._loop.spawn(self._switch_host(host, pstate))
             else:
-                progress[job.id] = _node_without_task(job, self._world.now)
-                yield partial(self._kill, job)
-                job.state = e.COMPLETED_KILLED
-                job.return_code = -1
-                yield from self._end(job)
-        yield self._on_killed, (jobs, progress)
+                self._loop.change_then(partial(meters.set_pstate, host, pstate), partial(self._arrived, host, pstate))
+        self._loop.change_then(None, self._kernel.show_machines)
 
-    def _look_at(self, job: SimJob, progress: dict[str, Any], _actor: Actor) -> bool:
-        progress[job.id] = progress_node(job.trail, self._world.now)
-        return True
+    def _show_pstate(self, hosts: IntervalSet, pstate: int) -> None:
+        for pstate_changed in self._world.observers.pstate_changed:
+            pstate_changed(self._world.now, hosts, pstate)
 
-    def _cancel(self, task: Exec, _actor: Actor) -> bool:
-        self._simgrid.cancel_exec(task)
-        return True
+    def _check(self, hosts: IntervalSet, pstate: int) -> None:
+        book, meters = self._book, self._meters
+        if not hosts:
+            raise Refusal("SET_RESOURCE_STATE has no machines")
+        for host in hosts:
+            if host >= len(book.states):
+                raise Refusal(f"cannot change the pstate of machine {host}: it does not exist")
+            if not meters.exists(host, pstate):
+                raise Refusal(f"machine {host} has no pstate {pstate}")
+            present = meters.pstate(host)
+            if book.states[host] in {HostState.SWITCHING_ON, HostState.SWITCHING_OFF}:
+                raise Refusal(f"machine {host} is already switching")
+            if meters.is_sleep(host, present) and not meters.is_computation(host, pstate):
+                raise Refusal(f"machine {host} is asleep: expected a computation pstate, found {pstate}")
+            if meters.is_sleep(host, pstate) and book.jobs[host]:
+                raise Refusal(f"machine {host} cannot sleep: it computes {', '.join(book.jobs[host])}")
+            if not meters.is_sleep(host, pstate) and not meters.is_computation(host, pstate):
+                raise Refusal(
+                    f"machine {host}: expected a computation or sleep pstate, found the switching pstate {pstate}"
+                )
 
-    def _kill(self, job: SimJob, _actor: Actor) -> bool:
-        assert job.process is not None
-        self._simgrid.kill(job.process)
+    def _switch_host(self, host: int, pstate: int) -> Process:
+        """Compute one flop in the virtual pstate, at full load, in a process of its own on the host."""
+        world, meters = self._world, self._meters
+        down = meters.is_sleep(host, pstate)
+        meters.set_pstate(host, meters.switch_pstate(host, pstate))
+        self._loop.place(host)
+        yield from self._kernel.run_task(Exec([(host, 1.0)], ()))
+        meters.set_pstate(host, pstate)
+        self._book.change(host, HostState.SLEEPING if down else HostState.IDLE, world.now)
+        yield self._on_switched, (host, pstate)
+
+    def _on_switched(self, what: tuple[int, int]) -> None:
+        world = self._world
+        world.n_switching -= 1
+        if self._arrived(*what):
+            self._kernel.show_machines()
+
+    def _arrived(self, host: int, pstate: int) -> bool:
+        """Record that a host has reached its pstate, and notify the scheduler if it was the last of its request."""
+        hosts = self._meters.arrived(host, pstate)
+        if hosts is None:
+            return False
+        world = self._world
+        self._show_pstate(hosts, pstate)
+        self._kernel.show_energy("p")
+        world.add_event(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
         return True
 
 
@@ -258,64 +436,3 @@ def _label(work: Work) -> str:
     described = work.described
     label: str = described.get("storage", described.get("host", "pfs"))
     return label
-
-
-def submit(
-    take_jobs: Callable[[], Iterable[SimJob]],
-    execution: SimgridExecution,
-    loop: SimgridLoop,
-    submitted: Handler,
-    goodbye: Handler,
-) -> Process:
-    """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n)."""
-    yield _greeted, None
-    jobs = list(take_jobs())
-    for job in jobs:
-        job.subtime = as_read(job.subtime)
-    jobs.sort(key=lambda job: (job.subtime, job.id))
-    jobs.reverse()
-    remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
-    yield from _batches(remaining, lambda job: job.subtime, submitted, loop, _first_submission(execution, loop))
-    yield goodbye, None
-
-
-def _first_submission(execution: SimgridExecution, loop: SimgridLoop) -> Process:
-    """Read the energy at the first submission, unless the submitter of another workload was first."""
-    if execution.power is not None and execution.awaits_first_submission:
-        yield from loop.read_all()
-        execution.note_first_submission()
-
-
-def occur(events: Iterable[ExternalEvent], loop: SimgridLoop, occurred: Handler, goodbye: Handler) -> Process:
-    """Post external events, which are sorted by time."""
-    yield _greeted, None
-    yield from _batches(events, lambda event: as_read(event.at), occurred, loop)
-    yield goodbye, None
-
-
-def _batches(
-    items: Iterable[T], due: Callable[[T], float], post: Handler, loop: SimgridLoop, first: Iterable[Any] = ()
-) -> Process:
-    """Post all items of one instant together. As in Batsim, the time of posting delays what follows.
-
-    The steps of `first` run when the first item is due. Rounding may leave the clock just before this time: a second
-    item of the same time is then posted separately.
-    """
-    date = loop.now
-    batch: list[T] = []
-    for item in items:
-        at = due(item)
-        if at > date:
-            if batch:
-                yield post, batch
-                batch = []
-            yield Sleep(at - date)
-            date = loop.now
-        batch.append(item)
-        yield from first  # nothing is left of it after the first item
-    if batch:
-        yield post, batch
-
-
-def _greeted(_nothing: None) -> None:
-    """Do nothing: the hello is a message, as in Batsim."""

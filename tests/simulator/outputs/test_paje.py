@@ -12,8 +12,8 @@ from support.simulated import play, rows
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.platform.model import uniform
+from pybatsched.simulator.hosts import HostBook, HostState
 from pybatsched.simulator.jobs import KILLED_TASK, NO_TIME_S, SimJob
-from pybatsched.simulator.machine.hosts import HostBook, HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 from pybatsched.simulator.work.profiles import Work

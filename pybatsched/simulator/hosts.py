@@ -26,6 +26,8 @@ class HostState(enum.Enum):
     SWITCHING_OFF = "switching_off"
     UNAVAILABLE = "unavailable"
 
+    __hash__ = object.__hash__  # that of Enum is slow
+
 
 #: The columns of ``_machine_states.csv``, in order.
 SHOWN_STATES: Final = (

@@ -16,8 +16,8 @@ from support.replying import DROP_IN
 from support.simulated import rows
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.simulator.machine import hosts
-from pybatsched.simulator.machine.hosts import CountingBook, HostBook, HostState
+from pybatsched.simulator import hosts
+from pybatsched.simulator.hosts import CountingBook, HostBook, HostState
 
 #: Eight hosts that draw 50 W idle, 60 W with next to no work and 150 W in full use.
 PLATFORM = equal_nodes(8, properties={"wattage_per_state": "50:60:150"})

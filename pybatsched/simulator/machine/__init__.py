@@ -1,1 +1,0 @@
-"""The simulated machine: hosts, their power states and their energy."""
