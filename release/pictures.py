@@ -164,7 +164,7 @@ _CHANGES: Final[dict[tuple[JobState, JobState], tuple[list[tuple[float, float]],
     ),
     (JobState.WAITING, JobState.RUNNING): ([(450, 88), (640, 88)], "ExecuteJob,\nChangeJobState", (545, 65)),
     (JobState.WAITING, JobState.REJECTED): ([(370, 116), (370, 240)], "RejectJob", (330, 190)),
-    (JobState.WAITING, JobState.WAITING): ([(370, 60), (370, 28), (410, 28), (410, 60)], "Replace", (390, 20)),
+    (JobState.WAITING, JobState.WAITING): ([(370, 60), (370, 28), (410, 28), (410, 60)], "Replace, Reshape", (390, 20)),
     (JobState.RUNNING, JobState.COMPLETED): ([(760, 88), (920, 88)], "JOB_COMPLETED", (838, 80)),
     (JobState.RUNNING, JobState.KILLED): (
         [(720, 116), (720, 240)],
@@ -186,10 +186,10 @@ _CHANGES: Final[dict[tuple[JobState, JobState], tuple[list[tuple[float, float]],
 
 def job_states() -> str:
     """Draw the states of a job and the causes of each change. Raises KeyError for a change that has no place here."""
-    changes = [(before, after) for before, found in TRANSITIONS.items() for after in found]
-    changes.sort(key=lambda pair: (list(TRANSITIONS).index(pair[0]), pair[1].value))
+    pairs = {(change.before, change.after) for change in TRANSITIONS.values()}
+    changes = sorted(pairs, key=lambda pair: (list(JobState).index(pair[0]), pair[1].value))
     parts = [arrow(*_CHANGES[pair]) for pair in changes]
-    ends = {state for state, found in TRANSITIONS.items() if found <= {state}}
+    ends = set(JobState) - {before for before, after in pairs if before is not after}
     notes = {JobState.WAITING: "submitted", **dict.fromkeys(ends, "finished")}
     parts += [
         box(Box(x, y, 120, 56, state.value, notes.get(state, ""), fill)) for state, (x, y, fill) in _STATES.items()

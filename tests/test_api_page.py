@@ -61,10 +61,7 @@ OTHERS = {
         "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at "
         "is_retired retire_profile hand_over"
     ),
-    "Job": (
-        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in restarts "
-        "registered_as"
-    ),
+    "Job": ("from_fields load n_derived n_held prediction queued_in rest restarts segment whole"),
     "IntervalSet": "",
     "AvailabilityProfile": "better sooner compress replan place_anew",
 }

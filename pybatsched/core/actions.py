@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from pybatsched.core import decisions as d
-from pybatsched.core.cluster import Cluster
+from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.instants import HALF_TICK, TICK, instant, on_tick
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
+from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, release_job, start_job
 from pybatsched.core.requeue import Notes, ReplyBuilder, Requeues
 from pybatsched.core.services.service import ServiceList
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.field_check import FieldCheck
-    from pybatsched.core.jobs import JobTable
+    from pybatsched.core.jobs import JobTable, KillCause
     from pybatsched.core.policy_calls import PolicyCaller
-    from pybatsched.core.requeue import KillCause
 
 
 #: Why a job is rejected that can never start.
@@ -61,12 +60,12 @@ class Holds:
         """Return a held job to the waiting state and free its processors. O(k)."""
         del self.jobs[job.id]
         self._cluster.vacate(job)
-        wait_again(job, job.present_work)
+        release_job(job)
 
     def release_all(self) -> None:
         """Return all held jobs to the waiting state, when partitions are created again. O(held)."""
         for job in self.jobs.values():
-            wait_again(job, job.present_work)
+            release_job(job)
         self.jobs.clear()
 
     def start_due(self, now: float) -> None:
@@ -206,7 +205,7 @@ class Actions:
 
     def stop_job(self, job: Job) -> None:
         """Free the processors of a running job."""
-        if job.procs is not None:
+        if job.segment.procs is not None:
             self.cluster.vacate(job)
         self.jobs.n_running -= 1
 
@@ -216,7 +215,7 @@ class Actions:
         """Record the end of a job and forget its details."""
         end_job(job, at, state, final_state)
         self.jobs.remove_finished(job)
-        self._notes.forget(job.wire_id)
+        self._notes.forget(job.segment.wire_id)
         self.requeues.forget_job(job)
         for ended in self.services.ended:
             ended(job, cause)
@@ -237,18 +236,18 @@ class Actions:
             if admitted is None:
                 return
             decision = admitted
-        if job.registered_as != (job.n_procs, job.scale):
-            self.register_reshaped(job, decision.reason)
+        if job.segment.registered_as is not None:
+            self.requeues.register_reshaped(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
         partitions = self.cluster.partitions
         if len(partitions) == 1:  # the usual case; the processors were checked to be in it
-            (job.partition,) = partitions.values()
+            partition: Partition | None = next(iter(partitions.values()))
         else:
-            job.partition = self.cluster.partition_at(decision.procs)
-        start_job(job, max(stamp, self.now), decision.procs, decision.reason)
+            partition = self.cluster.partition_at(decision.procs)
+        start_job(job, max(stamp, self.now), decision.procs, decision.reason, partition)
         self.jobs.n_running += 1
         self.cluster.occupy(job)
-        self.send(decision, job_id=job.wire_id)
+        self.send(decision, job_id=job.segment.wire_id)
 
     def do_reject_job(self, decision: d.RejectJob) -> None:
         """Reject a job."""
@@ -262,7 +261,7 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        jobs = [job for job in jobs if self.requeues.kill_cause(job.wire_id) is None]
+        jobs = [job for job in jobs if not self.requeues.is_engines(job.wire_id)]
         if jobs:
             self.requeues.kill(jobs)
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))

@@ -104,24 +104,25 @@ class Partition:
 
     def add_running(self, job: Job) -> None:
         """Add a job that holds processors now (for the engine). O(log running) to find its position."""
-        end = (job.expected_end_at, job.seq)
+        end = (job.segment.expected_end_at, job.seq)
         i = bisect_left(self._ends, end)
         self._ends.insert(i, end)
         self.running_jobs.insert(i, job)
 
     def remove_running(self, job: Job) -> None:
         """Remove a job that no longer holds processors (for the engine). O(log running) to find it."""
-        i = bisect_left(self._ends, (job.expected_end_at, job.seq))
+        i = bisect_left(self._ends, (job.segment.expected_end_at, job.seq))
         assert self.running_jobs[i] is job, f"{job} does not run in {self}"
         del self._ends[i]
         del self.running_jobs[i]
 
     def change_estimate(self, job: Job, estimate: float) -> None:
         """Change the estimate and the expected end of a running job (for the engine). O(log running) to find it."""
-        assert job.started_at is not None
+        segment = job.segment
+        assert segment.started_at is not None
         self.remove_running(job)
-        job.estimate = estimate
-        job.expected_end_at = instant(job.started_at, estimate)
+        segment.estimate = estimate
+        segment.expected_end_at = instant(segment.started_at, estimate)
         self.add_running(job)
         self.n_changes += 1
 
@@ -316,28 +317,30 @@ class Cluster:
 
     def occupy(self, job: Job) -> None:
         """Allocate the processors of a job that has just started. O(k + log running)."""
-        assert job.partition is not None
-        partition = self.partitions[job.partition.name]
-        assert job.procs is not None
-        partition.free = partition.free - job.procs
+        segment = job.segment
+        assert segment.partition is not None
+        partition = self.partitions[segment.partition.name]
+        assert segment.procs is not None
+        partition.free = partition.free - segment.procs
         if self.allow_sharing:  # some may not have been free
             partition.n_free = len(partition.free)
         else:
-            partition.n_free -= job.n_held
+            partition.n_free -= segment.n_held
         partition.add_running(job)
         partition.n_changes += 1
 
     def vacate(self, job: Job) -> None:
         """Free a job's processors, except absent ones and those that other jobs share. O(k + log running)."""
-        if job.partition is None:
+        segment = job.segment
+        if segment.partition is None:
             del self.inherited[job.id]
             self.change_machines()
             return
-        partition = self.partitions[job.partition.name]
-        assert job.procs is not None
+        partition = self.partitions[segment.partition.name]
+        assert segment.procs is not None
         partition.remove_running(job)
-        back = job.procs
-        n_back = job.n_held
+        back = segment.procs
+        n_back = segment.n_held
         if partition.n_away:
             back = back - partition.away
             n_back = len(back)
@@ -355,11 +358,11 @@ class Cluster:
         self.inherited.clear()
         for job in running:
             assert job.procs is not None
-            job.partition = self.partition_of(job.procs)
-            if job.partition is not None and takes(job):
+            job.segment.partition = self.partition_of(job.procs)
+            if job.segment.partition is not None and takes(job):
                 self.occupy(job)
             else:
-                job.partition = None
+                job.segment.partition = None
                 self.inherited[job.id] = job
         self.away = EMPTY
         self.change_machines()

@@ -334,16 +334,15 @@ class Engine:
                 if is_inherited:
                     self._return_inherited(job)
                 requeues.stopped(job, event.timestamp)
-            cause = requeues.kill_cause(wire_id)
+            pending = self.jobs.kills.get(wire_id)
             job = requeues.kill_answered(wire_id, progress.get(wire_id))
-            if job is None:
+            if job is None or pending is None:
                 continue
+            cause = pending.cause
             is_over = job.state is not JobState.WAITING
             if is_over:
-                self.actions.end_job(
-                    job, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp, cause=cause or "decision"
-                )
-            if cause is None:
+                self.actions.end_job(job, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp, cause=cause)
+            if cause == "decision":
                 self.caller.call("on_job_killed", job, self.now)
                 continue
             for stopped in self.actions.services.stopped:

@@ -1,8 +1,8 @@
 """Jobs as their users submitted them, and the table of all jobs of a run.
 
 A job that is killed and requeued, or replaced by one of another size, becomes a new job in Batsim but stays one job
-here: `job.id` is the user's id, `job.wire_id` the id of its current segment in Batsim. Only the engine changes a job;
-policies read it.
+here: `job.id` is the user's id. `job.segment` is the job in Batsim as which it waits or runs now. Only the engine
+changes a job; policies read it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from pybatsched.core.checkpoints import Restarts
-from pybatsched.core.decisions import Reason, reason_text
+from pybatsched.core.decisions import Reason, Requeue, reason_text
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
@@ -26,12 +27,46 @@ from pybatsched.errors import InputError, RemoteProtocolError
 
 
 class JobWork(msgspec.Struct, frozen=True):
-    """The work of a job: its profile, walltime and estimate."""
+    """The work of a job: its profile, walltime and estimate, and the scale of these times."""
 
     profile_name: str
     profile: Mapping[str, Any] | None
     walltime: float | None
     estimate: float | None
+    scale: float = 1.0
+
+    def span_at(self, span_s: float, scale: float) -> float:
+        """Return a span of this work at another scale, on Batsim's tick and at least one tick.
+
+        At its own scale the span does not change.
+
+        >>> JobWork("d", None, 90.0, 90.0).span_at(90.0, 1 / 7)
+        12.857143
+        """
+        if scale == self.scale:
+            return span_s
+        return max(round(span_s * (scale / self.scale), 6), TICK)
+
+    def at(self, scale: float) -> JobWork:
+        """Return the work at another scale. Its profile must be a delay, unless the scale is its own. O(1)."""
+        if scale == self.scale:
+            return self
+        profile, walltime, estimate = self.profile, self.walltime, self.estimate
+        assert profile is not None
+        delay_s = profile["delay"]
+        scaled_s = self.span_at(delay_s, scale)
+        if walltime is not None:
+            ends_by_itself = delay_s < walltime
+            walltime = self.span_at(walltime, scale)
+            if ends_by_itself and walltime <= scaled_s:
+                walltime = round(scaled_s + TICK, 6)
+        if estimate is not None:
+            estimate = self.span_at(estimate, scale)
+        return JobWork(self.profile_name, {**profile, "delay": scaled_s}, walltime, estimate, scale)
+
+    def is_finite_at(self, scale: float, delay_s: float) -> bool:
+        """Return whether all times are finite at another scale, for a profile with this delay. O(1)."""
+        return max(delay_s, self.walltime or 0.0, self.estimate or 0.0) * (scale / self.scale) < math.inf
 
 
 class StartupLoad(NamedTuple):
@@ -49,42 +84,6 @@ class JobShape(NamedTuple):
     reason: Reason = ""
 
 
-class ScaledWork(msgspec.Struct, frozen=True):
-    """A job's work and the scale of its times: the base from which all other shapes are computed."""
-
-    work: JobWork
-    scale: float = 1.0
-
-    def span_at(self, span_s: float, scale: float) -> float:
-        """Return a span of this work at another scale, on Batsim's tick and at least one tick.
-
-        At its own scale the span does not change.
-
-        >>> ScaledWork(JobWork("d", None, 90.0, 90.0)).span_at(90.0, 1 / 7)
-        12.857143
-        """
-        if scale == self.scale:
-            return span_s
-        return max(round(span_s * (scale / self.scale), 6), TICK)
-
-    def at(self, scale: float) -> JobWork:
-        """Return the work at another scale. Its profile must be a delay, unless the scale is its own. O(1)."""
-        if scale == self.scale:
-            return self.work
-        profile, walltime, estimate = self.work.profile, self.work.walltime, self.work.estimate
-        assert profile is not None
-        delay_s = profile["delay"]
-        scaled_s = self.span_at(delay_s, scale)
-        if walltime is not None:
-            ends_by_itself = delay_s < walltime
-            walltime = self.span_at(walltime, scale)
-            if ends_by_itself and walltime <= scaled_s:
-                walltime = round(scaled_s + TICK, 6)
-        if estimate is not None:
-            estimate = self.span_at(estimate, scale)
-        return JobWork(self.work.profile_name, {**profile, "delay": scaled_s}, walltime, estimate)
-
-
 class JobState(enum.Enum):
     """The state of a job; `TRANSITIONS` lists which state may follow which."""
 
@@ -98,22 +97,27 @@ class JobState(enum.Enum):
     REJECTED = "rejected"
 
 
-#: The states that may follow each state, with what causes the change. The functions at the end of this module are the
-#: only places that change a state, and they check this table.
-TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
-    JobState.WAITING: frozenset(
-        {
-            JobState.HELD,  # StartAt
-            JobState.RUNNING,  # ExecuteJob, ChangeJobState
-            JobState.REJECTED,  # RejectJob
-            JobState.WAITING,  # Replace: the job continues as another one, which starts at once
-        }
-    ),
-    JobState.HELD: frozenset({JobState.WAITING}),  # Release, a lost processor, or the start that comes next
-    JobState.RUNNING: frozenset({JobState.COMPLETED, JobState.KILLED}),  # JOB_COMPLETED, JOB_KILLED
-    JobState.KILLED: frozenset({JobState.WAITING, JobState.KILLED}),  # Requeue; else the kill was answered
-    JobState.COMPLETED: frozenset(),
-    JobState.REJECTED: frozenset(),
+class Transition(NamedTuple):
+    """A change of a job: the state before and after it, and its cause."""
+
+    before: JobState
+    after: JobState
+    cause: str
+
+
+#: All changes of jobs. The functions at the end of this module make them. Those of decisions were checked by the
+#: validator before.
+TRANSITIONS: Final[dict[str, Transition]] = {
+    "hold": Transition(JobState.WAITING, JobState.HELD, "`StartAt`"),
+    "release": Transition(JobState.HELD, JobState.WAITING, "`Release`, a lost processor, or the start that follows"),
+    "reshape": Transition(JobState.WAITING, JobState.WAITING, "`Reshape`: another size and duration"),
+    "replace": Transition(JobState.WAITING, JobState.WAITING, "`Replace`: another job in Batsim, which starts at once"),
+    "start": Transition(JobState.WAITING, JobState.RUNNING, "`ExecuteJob`, `ChangeJobState`"),
+    "reject": Transition(JobState.WAITING, JobState.REJECTED, "`RejectJob`"),
+    "complete": Transition(JobState.RUNNING, JobState.COMPLETED, "JOB_COMPLETED"),
+    "stop": Transition(JobState.RUNNING, JobState.KILLED, "JOB_COMPLETED or JOB_KILLED after a kill"),
+    "requeue": Transition(JobState.KILLED, JobState.WAITING, "JOB_KILLED, if the kill was a `Requeue`"),
+    "kill": Transition(JobState.KILLED, JobState.KILLED, "JOB_KILLED, otherwise: the job is finished"),
 }
 
 
@@ -125,15 +129,79 @@ class PartitionRef(Protocol):
     n_kills_pending: int
 
 
-@dataclass(frozen=True, slots=True)
 class Segment:
-    """A finished part of a job's execution, which was a separate job in Batsim."""
+    """One job in Batsim: what changes when a job is requeued, reshaped or replaced.
 
-    wire_id: str
-    started_at: float
-    ended_at: float
-    procs: IntervalSet
-    partition: PartitionRef | None = None
+    A job waits and runs as its present segment. The segments in `job.past` ran and were killed.
+    """
+
+    __slots__ = (
+        "ended_at",
+        "estimate",
+        "expected_end_at",
+        "held_from",
+        "load",
+        "n_held",
+        "partition",
+        "procs",
+        "profile_name",
+        "registered_as",
+        "start_at",
+        "start_reason",
+        "started_at",
+        "wire_id",
+        "work",
+    )
+
+    def __init__(self, wire_id: str, work: JobWork, load: StartupLoad | None = None) -> None:
+        #: The id in Batsim: the job's own, or another one after a requeue.
+        self.wire_id = wire_id
+        #: The name of its profile in Batsim.
+        self.profile_name = work.profile_name
+        #: Its profile, walltime and scale, in the present shape of the job.
+        self.work = work
+        #: The run time to plan with, in seconds; None if it is unknown.
+        self.estimate = work.estimate
+        self.registered_as: tuple[int, float] | None = None  # size and scale in Batsim, if the job has others now
+        self.load = load  # extra seconds before its work
+        #: When its hold began; None if it is not held.
+        self.held_from: float | None = None
+        #: The planned start of a held job; None if it is not held.
+        self.start_at: float | None = None
+        #: When it started; None before.
+        self.started_at: float | None = None
+        #: When it is expected to end: its start and its estimate; infinite if that is not known.
+        self.expected_end_at: float = math.inf
+        #: When it ended; None before.
+        self.ended_at: float | None = None
+        #: The processors that it holds or held; None if there are none.
+        self.procs: IntervalSet | None = None
+        #: The number of these processors.
+        self.n_held = 0
+        #: The partition in which it runs or is held; None if there is none.
+        self.partition: PartitionRef | None = None
+        #: Why it was started or held: the reason of the decision.
+        self.start_reason: Reason = ""
+
+    @property
+    def ran_s(self) -> float:
+        """How long it ran; 0 unless it has ended."""
+        return 0.0 if self.started_at is None or self.ended_at is None else self.ended_at - self.started_at
+
+
+#: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it.
+KillCause: TypeAlias = Literal["failure", "reservation", "decision"]
+
+
+@dataclass(slots=True)
+class PendingKill:
+    """A kill that Batsim has not answered yet."""
+
+    job: Job
+    requeue: Requeue | None
+    spare_id: str | None = None  # registered in advance if the profile cannot be copied
+    killed_at: float | None = None
+    cause: KillCause = "decision"
 
 
 class Prediction:
@@ -153,6 +221,11 @@ class Prediction:
         self.n_corrections = 0
 
 
+def _of_segment(name: str) -> Any:
+    """Return a read-only attribute of jobs that is one of their present segment."""
+    return property(attrgetter(f"segment.{name}"))  # in C: it needs less time than a method
+
+
 class Job:
     """One job of a user.
 
@@ -162,42 +235,25 @@ class Job:
     """
 
     __slots__ = (
-        "base_rest",
-        "base_work",
-        "ended_at",
-        "estimate",
-        "expected_end_at",
         "fields",
         "final_state",
-        "full_work",
-        "held_from",
         "id",
-        "load",
         "n_derived",
-        "n_held",
         "n_procs",
         "n_procs_requested",
-        "partition",
         "past",
         "prediction",
-        "procs",
-        "profile",
-        "profile_name",
         "queued_in",
-        "registered_as",
         "requested",
+        "rest",
         "restarts",
         "resume_on",
-        "scale",
+        "segment",
         "seq",
         "shape",
-        "start_at",
-        "start_reason",
-        "started_at",
         "state",
         "submitted_at",
-        "walltime",
-        "wire_id",
+        "whole",
         "workload",
     )
 
@@ -216,58 +272,32 @@ class Job:
     ) -> None:
         #: The user's id of the job, such as w0!12.
         self.id = job_id
-        #: The id of its current segment in Batsim; another one than `id` after a requeue.
-        self.wire_id = job_id
         #: The name of its workload, such as w0; empty if its id has none.
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
         #: The number of processors that it needs now.
         self.n_procs: int = n_procs
         #: The number of processors with which it was submitted.
         self.n_procs_requested: int = n_procs
-        #: The limit of its run time that Batsim enforces, in seconds; None if there is none.
-        self.walltime = walltime
-        #: The run time to plan with, in seconds: its field `estimate`, else its walltime, else None.
-        self.estimate = walltime if estimate is None else estimate
         #: The estimate with which it was submitted. It stays, whatever is predicted.
-        self.requested = self.estimate
+        self.requested = walltime if estimate is None else estimate
         #: When it was submitted.
         self.submitted_at = submitted_at
         #: Its number in the order of submissions.
         self.seq = seq
-        #: The name of its profile.
-        self.profile_name = profile_name
-        #: Its profile, which describes its work; None if Batsim does not send profiles.
-        self.profile = profile
         #: All fields of the job in the workload, for example ``job.fields.get("user")``.
         self.fields: Mapping[str, Any] = fields or {}
         #: Its state, a `JobState`.
         self.state = JobState.WAITING
-        #: When its hold began; None if it is not held.
-        self.held_from: float | None = None
-        #: The planned start of a held job; None if it is not held.
-        self.start_at: float | None = None
-        #: When its current segment started; None if it does not run and did not run.
-        self.started_at: float | None = None
-        #: When it is expected to end: its start and its estimate; infinite if that is not known.
-        self.expected_end_at: float = math.inf
-        #: The processors that it holds; None if there are none.
-        self.procs: IntervalSet | None = None
-        #: The number of processors that it holds.
-        self.n_held = 0
-        #: The partition in which it runs or is held; None if there is none.
-        self.partition: PartitionRef | None = None
-        #: Why it was started or held: the reason of the decision.
-        self.start_reason: Reason = ""
-        #: When it ended; None before.
-        self.ended_at: float | None = None
         #: Batsim's final state, such as COMPLETED_SUCCESSFULLY; empty before its end.
         self.final_state = ""
+        self.whole = JobWork(profile_name, profile, walltime, self.requested)  # all of its work, for all shapes
+        self.rest: JobWork | None = None  # the rest of its work after a requeue, if that is less, or more
+        #: Its present segment: the job in Batsim as which it waits or runs.
+        self.segment = Segment(job_id, self.whole)
         #: Its finished segments, one for each kill with a requeue.
-        self.past: list[Segment] = []
+        self.past: tuple[Segment, ...] = ()
         #: Its predicted run time, with the option `predict`; else None.
         self.prediction: Prediction | None = None
-        self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
-        self.load: StartupLoad | None = None  # extra seconds before its current work
         self.restarts: Restarts | None = None  # what kills have cost it; None if it was not requeued
         self.n_derived = 0  # how many derived jobs were registered for it
         #: The processors on which it should continue after a requeue; None for any.
@@ -275,11 +305,23 @@ class Job:
         self.queued_in: PartitionRef | None = None  # the partition with the queue it waits in
         #: Its size and factor of times after the last `Reshape`; None if there was none.
         self.shape: JobShape | None = None
-        #: The factor of its times after a `Reshape`; 1 without one.
-        self.scale = 1.0
-        self.registered_as = (n_procs, 1.0)  # its size and scale in Batsim
-        self.base_work = ScaledWork(self.full_work)  # all of its work; shapes are computed from it
-        self.base_rest: ScaledWork | None = None  # the rest of its work after a requeue
+
+    # What is said of its present segment; see `Segment`.
+    wire_id: str = _of_segment("wire_id")
+    profile_name: str = _of_segment("profile_name")
+    profile: Mapping[str, Any] | None = _of_segment("work.profile")
+    walltime: float | None = _of_segment("work.walltime")
+    scale: float = _of_segment("work.scale")
+    load: StartupLoad | None = _of_segment("load")
+    held_from: float | None = _of_segment("held_from")
+    start_at: float | None = _of_segment("start_at")
+    started_at: float | None = _of_segment("started_at")
+    expected_end_at: float = _of_segment("expected_end_at")
+    ended_at: float | None = _of_segment("ended_at")
+    procs: IntervalSet | None = _of_segment("procs")
+    n_held: int = _of_segment("n_held")
+    partition: PartitionRef | None = _of_segment("partition")
+    start_reason: Reason = _of_segment("start_reason")
 
     @classmethod
     def from_fields(
@@ -318,6 +360,18 @@ class Job:
             fields=fields,
         )
 
+    @property
+    def estimate(self) -> float | None:
+        """The run time to plan with, in seconds: its field `estimate`, else its walltime, else None.
+
+        A policy may set it for a waiting job that has none.
+        """
+        return self.segment.estimate
+
+    @estimate.setter
+    def estimate(self, seconds: float | None) -> None:
+        self.segment.estimate = seconds
+
     def deadline_at(self) -> float | None:
         """Return the job's deadline: its field `deadline`, or `max_stay` after submission. Raises InputError."""
         return deadline_of(self.id, self.fields, self.submitted_at)
@@ -337,24 +391,18 @@ class Job:
     @property
     def load_s(self) -> float:
         """How many extra seconds come before the job's work, as it runs now: the `extra_s` of its `Replace`."""
-        return 0.0 if self.load is None else self.load.seconds
+        load = self.segment.load
+        return 0.0 if load is None else load.seconds
 
     @property
     def is_reshaped(self) -> bool:
         """Whether the job waits in another shape than it has in Batsim, and is therefore replaced at its start."""
-        n_procs, scale = self.registered_as
-        return self.n_procs != n_procs or self.scale != scale
+        return self.segment.registered_as is not None
 
     def estimate_at(self, scale: float) -> float | None:
         """Return the estimate after a `Reshape` with this scale; None if it is unknown. O(1)."""
-        base = self.base_rest or self.base_work
-        estimate = base.work.estimate
-        return None if estimate is None else base.span_at(estimate, scale)
-
-    @property
-    def present_work(self) -> JobWork:
-        """The work of the current segment; `full_work` is that of the whole job."""
-        return JobWork(self.profile_name, self.profile, self.walltime, self.estimate)
+        base = self.rest or self.whole
+        return None if base.estimate is None else base.span_at(base.estimate, scale)
 
     def history(self) -> str:
         """Return the history of the job in one line."""
@@ -385,96 +433,111 @@ class Job:
         return f"<Job {self.id} {self.state.value}, {self.n_procs} procs>"
 
 
-def _enter(job: Job, state: JobState) -> None:
+def _change(job: Job, name: str) -> None:
     """Change the state. Raises RuntimeError for a change that is not in `TRANSITIONS`. O(1)."""
-    if state not in TRANSITIONS[job.state]:
-        raise RuntimeError(f"job {job.id} cannot change from {job.state.value} to {state.value}: {job.history()}")
-    job.state = state
+    before, after, _ = TRANSITIONS[name]
+    if job.state is not before:
+        raise RuntimeError(f"cannot {name} job {job.id}: it is {job.state.value}: {job.history()}")
+    job.state = after
 
 
 def hold_job(
     job: Job, now: float, at: float, procs: IntervalSet, *, partition: PartitionRef | None, reason: Reason
 ) -> None:
     """Hold processors for a waiting job until it starts."""
-    _enter(job, JobState.HELD)
-    job.held_from, job.start_at = now, at
-    job.procs, job.partition = procs, partition
-    job.n_held = len(procs)
-    job.start_reason = reason
-    job.expected_end_at = math.inf if job.estimate is None else instant(at, job.estimate)
+    _change(job, "hold")
+    segment = job.segment
+    segment.held_from, segment.start_at = now, at
+    segment.procs, segment.n_held, segment.partition = procs, len(procs), partition
+    segment.start_reason = reason
+    segment.expected_end_at = math.inf if segment.estimate is None else instant(at, segment.estimate)
 
 
-def start_job(job: Job, at: float, procs: IntervalSet, reason: Reason) -> None:
+def release_job(job: Job) -> None:
+    """Return a held job to the waiting state."""
+    _change(job, "release")
+    segment = job.segment
+    segment.held_from = segment.start_at = segment.procs = segment.partition = None
+    segment.expected_end_at = math.inf
+
+
+def start_job(job: Job, at: float, procs: IntervalSet, reason: Reason, partition: PartitionRef | None = None) -> None:
     """Start a waiting job."""
-    _enter(job, JobState.RUNNING)
-    job.started_at = at
-    job.procs = procs
-    job.n_held = len(procs)
-    job.start_reason = reason
-    job.expected_end_at = math.inf if job.estimate is None else instant(at, job.estimate)
+    _change(job, "start")
+    segment = job.segment
+    segment.started_at = at
+    segment.procs, segment.n_held, segment.partition = procs, len(procs), partition
+    segment.start_reason = reason
+    segment.expected_end_at = math.inf if segment.estimate is None else instant(at, segment.estimate)
 
 
 def mark_running(job: Job, at: float) -> None:
     """Record that a waiting job runs without processors, as Batsim's CHANGE_JOB_STATE does."""
-    _enter(job, JobState.RUNNING)
-    job.started_at = at
+    _change(job, "start")
+    job.segment.started_at = at
 
 
 def reshape_job(job: Job, shape: JobShape) -> None:
     """Change the shape of a waiting job, computed from the submitted one. O(1)."""
+    _change(job, "reshape")
     job.shape = shape
-    job.n_procs, job.scale = shape.n, shape.scale
-    job.full_work = job.base_work.at(shape.scale)
-    present = job.full_work if job.base_rest is None else job.base_rest.at(shape.scale)
-    # The name of its profile in Batsim stays.
-    job.profile, job.walltime, job.estimate = present.profile, present.walltime, present.estimate
+    segment = job.segment
+    before = segment.registered_as or (job.n_procs, segment.work.scale)
+    segment.registered_as = None if before == shape[:2] else before
+    job.n_procs = shape.n
+    segment.work = (job.rest or job.whole).at(shape.scale)  # the name of its profile in Batsim stays
+    segment.estimate = segment.work.estimate
     if job.resume_on is not None and len(job.resume_on) != shape.n:
         job.resume_on = None
 
 
+def replace_job(job: Job, segment: Segment, n_procs: int, whole: JobWork | None) -> None:
+    """Let a waiting job continue as another one in Batsim; `whole` is its work if that has changed."""
+    _change(job, "replace")
+    job.segment, job.n_procs = segment, n_procs
+    if whole is not None:
+        job.whole, job.rest = whole, None
+
+
+def requeue_job(job: Job, segment: Segment, rest: JobWork | None, resume_on: IntervalSet | None) -> None:
+    """Let a killed job wait again as another one in Batsim, with the rest of its work if not with all of it."""
+    _change(job, "requeue")
+    job.past = (*job.past, job.segment)
+    job.segment, job.rest, job.resume_on = segment, rest, resume_on
+
+
 def set_estimate(job: Job, estimate: float | None) -> None:
     """Set the estimate of an unfinished job, for its shape at submission, and for all other shapes. O(1)."""
-    base = job.base_work
-    job.base_work = ScaledWork(replace(base.work, estimate=estimate), base.scale)
-    scaled = None if estimate is None else base.span_at(estimate, job.scale)
-    job.full_work = replace(job.full_work, estimate=scaled)
-    job.estimate = scaled
-    if job.base_rest is not None:
-        rest = job.base_rest
-        walltime = rest.work.walltime
+    job.whole = replace(job.whole, estimate=estimate)
+    if job.rest is not None:
+        walltime = job.rest.walltime
         bound = walltime if estimate is None or walltime is None else min(estimate, walltime)
-        job.base_rest = ScaledWork(replace(rest.work, estimate=bound), rest.scale)
-        job.estimate = None if bound is None else rest.span_at(bound, job.scale)
+        job.rest = replace(job.rest, estimate=bound)
+    job.segment.estimate = job.estimate_at(job.segment.work.scale)
 
 
 def forget_plans(job: Job) -> None:
     """Remove what a policy has set on a waiting job: its queue, its shape, an assumed estimate. O(1)."""
     job.queued_in = None
     job.resume_on = None
-    reshape_job(job, JobShape(*job.registered_as))
+    reshape_job(job, JobShape(*(job.segment.registered_as or (job.n_procs, job.scale))))
 
 
-def wait_again(job: Job, work: JobWork, load: StartupLoad | None = None) -> None:
-    """Return a job to the waiting state with new work, and with extra seconds before it."""
-    _enter(job, JobState.WAITING)
-    job.load = load
-    job.profile_name, job.profile = work.profile_name, work.profile
-    job.walltime, job.estimate = work.walltime, work.estimate
-    job.held_from = job.start_at = job.started_at = None
-    job.procs = None
-    job.partition = None
-    job.expected_end_at = math.inf
-
-
-def stop_job(job: Job) -> None:
+def stop_job(job: Job, at: float) -> None:
     """Record that a kill took effect; Batsim's answer to the kill follows."""
-    _enter(job, JobState.KILLED)
+    _change(job, "stop")
+    job.segment.ended_at = at
 
 
 def end_job(job: Job, at: float, state: JobState, final_state: str) -> None:
     """Record the end of a job."""
-    _enter(job, state)
-    job.ended_at = at
+    if state is JobState.COMPLETED:
+        _change(job, "complete")
+    elif state is JobState.REJECTED:
+        _change(job, "reject")
+    else:
+        _change(job, "stop" if job.state is JobState.RUNNING else "kill")
+    job.segment.ended_at = at
     job.final_state = final_state
 
 
@@ -486,6 +549,7 @@ class JobTable:
         self.finished = FinishedJobs()
         self.by_wire_id: dict[str, Job] = {}
         self.registered = IdSet()  # ids of jobs that were registered in Batsim
+        self.kills: dict[str, PendingKill] = {}  # by id in Batsim
         self.n_submitted = 0
         self.n_running = 0
         self.n_over: dict[JobState, int] = dict.fromkeys((JobState.COMPLETED, JobState.KILLED, JobState.REJECTED), 0)
@@ -493,26 +557,26 @@ class JobTable:
 
     def add(self, job: Job) -> None:
         """Add a new job."""
-        self.alive[job.id] = self.by_wire_id[job.wire_id] = job
+        self.alive[job.id] = self.by_wire_id[job.segment.wire_id] = job
         self.n_submitted += 1
 
     def rename(self, job: Job, wire_id: str) -> None:
         """Change the id of the job in Batsim."""
         del self.by_wire_id[job.wire_id]
         self.finished.add(job.wire_id, f"continued as {wire_id}")
-        job.wire_id = wire_id
         self.by_wire_id[wire_id] = job
 
     def remove_finished(self, job: Job) -> None:
         """Remove a job that ended; its id and how it ended are kept."""
+        wire_id, ended_at = job.segment.wire_id, job.segment.ended_at
         del self.alive[job.id]
-        del self.by_wire_id[job.wire_id]
+        del self.by_wire_id[wire_id]
         outcome = job.final_state or job.state.value
         self.n_over[job.state] += 1
         self.n_final[outcome] += 1
-        self.finished.add(job.id, outcome, job.ended_at)
-        if job.wire_id != job.id:
-            self.finished.add(job.wire_id, outcome, job.ended_at)
+        self.finished.add(job.id, outcome, ended_at)
+        if wire_id != job.id:
+            self.finished.add(wire_id, outcome, ended_at)
 
     def check(self) -> None:
         """Assert that states and fields of all jobs agree (for tests). O(alive)."""

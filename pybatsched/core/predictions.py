@@ -33,7 +33,7 @@ def run_time_s(job: Job, ended: float) -> float:
     """Return how long a job ran, over all segments, killed ones too, if the last one ended at this time."""
     assert job.started_at is not None
     last_s = ended - job.started_at
-    return sum(segment.ended_at - segment.started_at for segment in job.past) + last_s if job.past else last_s
+    return sum(segment.ran_s for segment in job.past) + last_s if job.past else last_s
 
 
 class Predictor:
@@ -115,7 +115,7 @@ class Predictions:
             raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds from 0, or None")
         if seconds is not None:
             seconds = max(round(seconds, 6), TICK)
-            job.prediction = Prediction(seconds, job.base_work.work.estimate)
+            job.prediction = Prediction(seconds, job.whole.estimate)
             set_estimate(job, seconds)
 
     def learn(self, job: Job, ended: float) -> None:
@@ -207,9 +207,11 @@ class Predictions:
         set_estimate(job, job.prediction.given_s)
         job.prediction = None
         if job.started_at is not None and job.procs is not None:
-            if job.estimate is not None:
-                job.estimate += job.load_s
-            job.expected_end_at = math.inf if job.estimate is None else instant(job.started_at, job.estimate)
+            segment, estimate = job.segment, job.estimate
+            segment.estimate = None if estimate is None else estimate + job.load_s
+            segment.expected_end_at = (
+                math.inf if segment.estimate is None else instant(job.started_at, segment.estimate)
+            )
 
     def figures(self) -> Mapping[str, float]:
         """Return the quality of all predictions as figures of the run."""
@@ -220,6 +222,6 @@ class Predictions:
 
 def _requested_now(job: Job) -> float | None:
     """Return the requested time of the current segment of a running job; None if it is unknown."""
-    if job.base_rest is not None and job.walltime is not None:
+    if job.rest is not None and job.walltime is not None:
         return job.walltime
     return None if job.requested is None else job.requested * job.scale + job.load_s

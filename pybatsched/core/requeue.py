@@ -7,10 +7,8 @@ new id and profile in Batsim; for its user and the policy it stays the same job.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -24,23 +22,22 @@ from pybatsched.core.jobs import (
     Job,
     JobShape,
     JobWork,
-    ScaledWork,
+    KillCause,
+    PendingKill,
     Segment,
     StartupLoad,
+    replace_job,
+    requeue_job,
     reshape_job,
     stop_job,
-    wait_again,
 )
 from pybatsched.core.validator import Validator, Violation
-from pybatsched.errors import setting
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
 
 
-#: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it.
-KillCause: TypeAlias = Literal["failure", "reservation", "decision"]
 #: Run times that differ by less are the same.
 _SAME_S: Final = 1e-3
 
@@ -97,17 +94,6 @@ class Notes:
         self._policy_notes.pop(wire_id, None)
 
 
-@dataclass(slots=True)
-class PendingKill:
-    """A kill that Batsim has not answered yet."""
-
-    job: Job
-    requeue: d.Requeue | None
-    spare_id: str | None = None  # registered in advance if the profile cannot be copied
-    killed_at: float | None = None
-    cause: KillCause | None = None  # None if the policy kills it
-
-
 class Requeues:
     """Manages the pending kills, the derived jobs and the dynamic profiles of one run."""
 
@@ -119,7 +105,7 @@ class Requeues:
         self._validator = validator
         self.dynamic_jobs = validator.dynamic_jobs
         self._reply = reply
-        self._kills: dict[str, PendingKill] = {}
+        self._kills = jobs.kills
         self._origins: dict[str, derive.Derivation] = {}  # of unfinished derived jobs, by their ids in Batsim
         self._dynamic_profiles: set[tuple[str, str]] = (
             set()
@@ -143,7 +129,7 @@ class Requeues:
         requeue: d.Requeue | None = None,
         spare_id: str | None = None,
         *,
-        cause: KillCause | None = None,
+        cause: KillCause = "decision",
     ) -> None:
         """Record kills that are being sent. Batsim answers only the first one for a job."""
         for job in jobs:
@@ -160,10 +146,10 @@ class Requeues:
             self.kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
 
-    def kill_cause(self, wire_id: str) -> KillCause | None:
-        """Return why the engine is killing a job; None if it is not."""
+    def is_engines(self, wire_id: str) -> bool:
+        """Return whether the engine is killing a job, without a decision of the policy."""
         pending = self._kills.get(wire_id)
-        return None if pending is None else pending.cause
+        return pending is not None and pending.cause != "decision"
 
     def kill_pending(self, wire_id: str) -> bool:
         """Return whether a kill of this job is pending."""
@@ -175,7 +161,7 @@ class Requeues:
 
     def stopped(self, job: Job, at: float) -> None:
         """Record that a kill took effect; Batsim's answer follows."""
-        stop_job(job)
+        stop_job(job, at)
         pending = self._kills.get(job.wire_id)
         if pending is None:  # the policy did not request it
             pending = self._kills[job.wire_id] = PendingKill(job, None)
@@ -208,7 +194,7 @@ class Requeues:
     def can_restart(self, job: Job) -> bool:
         """Return whether the job can be killed and restarted: Batsim must have its profile, or it can be copied."""
         known = not self._cluster.is_retired(job.workload, job.profile_name)
-        return known or derive.can_copy(job.full_work.profile, self._profiles(job))
+        return known or derive.can_copy(job.whole.profile, self._profiles(job))
 
     def can_suspend(self, job: Job) -> bool:
         """Return whether the job can be killed and continue with the rest of its work."""
@@ -221,33 +207,19 @@ class Requeues:
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job that continues later."""
         job = self._validator.job(decision.job_id)
-        if self.kill_cause(job.wire_id) is not None:
-            return  # the policy cannot know
         if job.wire_id in self._kills:
-            raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+            return  # by the engine, which the policy cannot know
         self.kill([job], decision, self._spare_for(job, decision))
         self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
     def _spare_for(self, job: Job, decision: d.Requeue) -> str | None:
-        """Register a spare job before a kill if the profile cannot be copied. Return its id. Raises Violation."""
-        spare_id = None
-        base = job.full_work.profile if decision.work == "all" else job.profile
-        if not derive.can_copy(base, self._profiles(job)):
-            if decision.work != "all" or decision.extra_s:
-                kind = (job.profile or {}).get("type", "unknown")
-                text = f"its profile {job.profile_name!r} ({kind}) requires work='all' without extra_s"
-                raise Violation("can be requeued", text, job=job)
-            if not self.can_restart(job):
-                text = (
-                    f"Batsim deleted its profile {job.profile_name!r} when the first job that uses it ended; "
-                    f"start Batsim with {setting('profile_reuse')}"
-                )
-                raise Violation("can be requeued", text, job=job)
-            # Batsim deletes the profile with the kill, so the next job that uses it must be registered before.
-            spare_id = self._new_id(job, job.workload, prefix="")
-            self._register(
-                job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by)
-            )
+        """Register a spare job before a kill if the profile cannot be copied. Return its id."""
+        base = job.whole.profile if decision.work == "all" else job.profile
+        if derive.can_copy(base, self._profiles(job)):
+            return None
+        # Batsim deletes the profile with the kill, so the next job that uses it must be registered before.
+        spare_id = self._new_id(job, job.workload, prefix="")
+        self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by))
         return spare_id
 
     def _register_next_segment(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
@@ -264,7 +236,7 @@ class Requeues:
         restarts.stop(elapsed_s - own_s, by_failure=pending.cause == "failure")
         kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
-            own = job.full_work
+            own = job.whole.at(job.scale)
             walltime, estimate = own.walltime, own.estimate
             saved = None if pending.spare_id is not None else self._checkpoints_of(job)
             n = restarts.restart(saved, own_s, requeue.extra_s)
@@ -272,7 +244,9 @@ class Requeues:
                 kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
                 walltime, estimate = _left(walltime, cut_s), _left(estimate, cut_s)
         else:
-            own = job.present_work if job.load is None else job.load.own
+            segment = job.segment
+            own = JobWork(segment.profile_name, job.profile, job.walltime, job.estimate)
+            own = own if segment.load is None else segment.load.own
             restarts.suspend(elapsed_s := own_s, requeue.extra_s)
             walltime = _left(own.walltime, elapsed_s)
             # For a job past its estimate only the walltime is known.
@@ -310,14 +284,11 @@ class Requeues:
         else:
             self._describe_spare(wire_id, restarts.facts)
         self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
-        job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
-        work_now = JobWork(profile_name, profile, walltime, estimate)
-        wait_again(job, work_now)
+        work_now = JobWork(profile_name, profile, walltime, estimate, job.scale)
         is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
-        job.base_rest = None if is_whole else ScaledWork(work_now, job.scale)
-        job.resume_on = requeue.procs
+        requeue_job(job, Segment(wire_id, work_now), None if is_whole else work_now, requeue.procs)
 
     def _describe_spare(self, wire_id: str, facts: str) -> None:
         """Add what failures have cost to a spare job: it was registered before that was known."""
@@ -332,7 +303,7 @@ class Requeues:
         found = checkpoints_of(job.id, job.fields)
         if found is None or job.scale != 1.0 or job.n_procs != job.n_procs_requested:
             return None
-        profile = job.full_work.profile
+        profile = job.whole.profile
         if not derive.can_copy(profile, self._profiles(job)):
             return None
         delay_s = derive.delay_of(profile, self._profiles(job))
@@ -354,13 +325,9 @@ class Requeues:
         self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace
     ) -> None:
         """Register the job that runs in place of a waiting job."""
-        self._validator.registration(job)
         extra_s = decision.extra_s
-        try:
-            work = derive.resized_profile(job, self._profiles(job), n, duration_s)
-            profile = derive.loaded_profile(work, extra_s)
-        except derive.CannotDeriveError as error:
-            raise Violation("can be replaced", str(error), job=job) from None
+        work = derive.resized_profile(job, self._profiles(job), n, duration_s)
+        profile = derive.loaded_profile(work, extra_s)
         walltime, estimate = job.walltime, job.estimate
         if duration_s is not None and not decision.within_walltime:
             # A delay must end before its walltime to count as a success. If the old duration is unknown, the margin is
@@ -370,7 +337,7 @@ class Requeues:
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-        own = JobWork(wire_id.partition("!")[2], work, walltime, estimate)
+        own = JobWork(wire_id.partition("!")[2], work, walltime, estimate, job.scale)
         grows_s = 0.0 if decision.within_walltime else extra_s
         walltime, estimate = _more(walltime, grows_s), _more(estimate, grows_s)
         if decision.spent_s:
@@ -385,18 +352,17 @@ class Requeues:
         self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
-        if n != job.n_procs or duration_s is not None:
-            job.full_work, job.base_work, job.base_rest = own, ScaledWork(own, job.scale), None
-        job.n_procs = n
-        job.registered_as = (n, job.scale)
-        wait_again(job, work_now, StartupLoad(extra_s, own) if extra_s else None)
+        is_other = n != job.n_procs or duration_s is not None
+        segment = Segment(wire_id, work_now, StartupLoad(extra_s, own) if extra_s else None)
+        replace_job(job, segment, n, own if is_other else None)
 
     def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.Derivation:
         """Return the derivation of a replacing job; that of a requeued job keeps its other facts."""
         before = self._origins.get(job.wire_id)
         if before is None:
             return derive.Derivation("replace", extra_s=extra_s)
-        kept_s = round(before.extra_s * (job.scale / job.registered_as[1]), 6) if is_same_work else 0.0
+        _, scale = job.segment.registered_as or (job.n_procs, job.scale)
+        kept_s = round(before.extra_s * (job.scale / scale), 6) if is_same_work else 0.0
         return before._replace(kind="replace", extra_s=extra_s + kept_s)
 
     def reshape(self, decision: d.Reshape) -> None:
@@ -406,27 +372,12 @@ class Requeues:
         if (shape.n, shape.scale) == (job.n_procs, job.scale):
             job.shape = shape
             return
-        self._validator.registration(job)
-        profile = job.base_work.work.profile
-        if profile is None or profile.get("type") != "delay":
+        profile = job.whole.profile
+        if profile is not None and profile.get("type") != "delay":
             delay_s = derive.delay_of(profile, self._profiles(job))
-            if profile is None or delay_s is None:
-                kind = "is unknown" if profile is None else f"is of the type {profile.get('type')}"
-                text = f"its profile {job.profile_name!r} {kind}; expected a profile of delays"
-                raise Violation("can be reshaped", text, job=job)
-            job.base_work = ScaledWork(
-                replace(job.base_work.work, profile=derive.single_delay(profile, delay_s)), job.base_work.scale
-            )
+            assert delay_s is not None
+            job.whole = replace(job.whole, profile=derive.single_delay(profile, delay_s))
         reshape_job(job, shape)
-        assert job.profile is not None
-        if math.inf in (
-            job.profile["delay"],
-            job.walltime,
-            job.estimate,
-            job.full_work.walltime,
-            job.full_work.estimate,
-        ):
-            raise Violation("finite numbers", f"its times become infinite with the scale {shape.scale:g}", job=job)
 
     def register_reshaped(self, job: Job, reason: d.Reason) -> None:
         """Register the job that runs in place of a reshaped job."""

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from msgspec.structs import astuple, replace
 
 from pybatsched.core import decisions as d
-from pybatsched.core.derive import is_any_size
+from pybatsched.core.derive import (
+    CannotDeriveError,
+    can_copy,
+    delay_of,
+    is_any_size,
+    loaded_profile,
+    resized_profile,
+)
 from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
@@ -188,6 +195,27 @@ class Validator:
         self._check_extra(decision.extra_s, job)
         if decision.procs is not None:
             self._resumable(decision.procs, job)
+        pending = self.jobs.kills.get(job.wire_id)
+        if pending is None:
+            self._check_copied(decision, job)
+        elif pending.cause == "decision":
+            raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+
+    def _check_copied(self, decision: d.Requeue, job: Job) -> None:
+        """Check that a job can run again: Batsim must have its profile, or its work can be registered again."""
+        profile = job.whole.profile if decision.work == "all" else job.profile
+        if can_copy(profile, self.cluster.profiles.get(job.workload, {})):
+            return
+        if decision.work != "all" or decision.extra_s:
+            kind = (job.profile or {}).get("type", "unknown")
+            text = f"its profile {job.profile_name!r} ({kind}) requires work='all' without extra_s"
+            raise Violation("can be requeued", text, job=job)
+        if not self.cluster.can_restart(job):
+            text = (
+                f"Batsim deleted its profile {job.profile_name!r} when the first job that uses it ended; "
+                f"start Batsim with {setting('profile_reuse')}"
+            )
+            raise Violation("can be requeued", text, job=job)
 
     def _check_extra(self, span_s: float, job: Job, name: str = "extra_s") -> None:
         if not (math.isfinite(span_s) and span_s >= 0):
@@ -233,6 +261,15 @@ class Validator:
         if len(decision.procs) != n:
             raise Violation("right number", f"expected {n} processors, found {len(decision.procs)}", job=job)
         self._usable(decision.procs, job)
+        profiles = self.cluster.profiles.get(job.workload, {})
+        if duration_s == delay_of(job.profile, profiles):
+            duration_s = None
+        if n != job.n_procs or duration_s is not None or decision.extra_s or decision.spent_s or job.is_reshaped:
+            self.registration(job)
+            try:
+                loaded_profile(resized_profile(job, profiles, n, duration_s), decision.extra_s)
+            except CannotDeriveError as error:
+                raise Violation("can be replaced", str(error), job=job) from None
 
     def check_reshape(self, decision: d.Reshape) -> None:
         """Check `Reshape`."""
@@ -248,6 +285,17 @@ class Validator:
         if not 0 < scale < 1e300:
             text = f"scale: expected a factor for times, more than 0, found {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)
+        if (decision.n, scale) == (job.n_procs, job.scale):
+            return
+        self.registration(job)
+        profile = job.whole.profile
+        delay_s = delay_of(profile, self.cluster.profiles.get(job.workload, {}))
+        if profile is None or delay_s is None:
+            kind = "is unknown" if profile is None else f"is of the type {profile.get('type')}"
+            text = f"its profile {job.profile_name!r} {kind}; expected a profile of delays"
+            raise Violation("can be reshaped", text, job=job)
+        if not all(work.is_finite_at(scale, delay_s) for work in (job.whole, job.rest or job.whole)):
+            raise Violation("finite numbers", f"its times become infinite with the scale {scale:g}", job=job)
 
     def check_to_job_msg(self, decision: d.ToJobMsg) -> None:
         """Check `ToJobMsg`."""

@@ -61,12 +61,12 @@ def shadow_time(partition: Partition, n_needed: int, now: float) -> tuple[float,
     n_then, shadow_at = partition.n_free, -math.inf
     are_whole = not partition.n_away  # then a job returns all that it holds
     for job in partition.running_jobs:
-        is_enough = n_then >= n_needed
-        if is_enough and job.expected_end_at > shadow_at:
+        is_enough, segment = n_then >= n_needed, job.segment
+        if is_enough and segment.expected_end_at > shadow_at:
             break
-        n_then += job.n_held if are_whole else partition.n_returned_by(job)
+        n_then += segment.n_held if are_whole else partition.n_returned_by(job)
         if n_then >= n_needed and not is_enough:
-            shadow_at = max(job.expected_end_at, now)  # a job past its estimate is expected to end now
+            shadow_at = max(segment.expected_end_at, now)  # a job past its estimate is expected to end now
     if n_then < n_needed or shadow_at == math.inf:
         return math.inf, 0
     return shadow_at, n_then - n_needed
@@ -112,11 +112,12 @@ class LocalScheduler(ABC):
 
     def span_s(self, job: Job) -> float:
         """Return the planned duration of a job: its estimate, else infinity."""
-        return math.inf if job.estimate is None else job.estimate
+        estimate = job.segment.estimate
+        return math.inf if estimate is None else estimate
 
     def refusal(self, job: Job, *, restarted: bool = False) -> Reason | None:
         """Return why the job can never start here, now or `restarted` from scratch; None if it can."""
-        estimate = job.full_work.estimate if restarted else job.estimate
+        estimate = job.whole.at(job.scale).estimate if restarted else job.segment.estimate
         if job.n_procs > self.partition.n_possible:
             return (
                 "can never fit: asks for {} processors, partition {} has {}",
@@ -130,7 +131,7 @@ class LocalScheduler(ABC):
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job behind those of equal rank or, with `front`, before all, the last one first. O(log queue)."""
-        if job.estimate is None and self.assume_walltime is not None:
+        if job.segment.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
             self._assumed.add(job.id)
         self._n_arrivals += 1

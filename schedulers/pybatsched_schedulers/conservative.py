@@ -185,12 +185,14 @@ class ConservativeScheduler(LocalScheduler):
 
     def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
         """Record a job's allocation: a policy may have changed its start, or not started it."""
-        if job.partition is self.partition and job.procs is not None:
-            self._booked[job.id] = (job.procs, job.expected_end_at)
-            if len(job.procs) == n and job.expected_end_at == planned_end_at:
+        segment = job.segment
+        procs, end_at = segment.procs, segment.expected_end_at
+        if segment.partition is self.partition and procs is not None:
+            self._booked[job.id] = (procs, end_at)
+            if len(procs) == n and end_at == planned_end_at:
                 return
-            self._profile.take(len(job.procs), now, job.expected_end_at)
-            self._must_repair |= len(job.procs) > n or job.expected_end_at > planned_end_at + TOLERANCE
+            self._profile.take(len(procs), now, end_at)
+            self._must_repair |= len(procs) > n or end_at > planned_end_at + TOLERANCE
         self._release(n, now, planned_end_at)
 
     def _update_plan(self, now: float) -> None:
@@ -205,7 +207,7 @@ class ConservativeScheduler(LocalScheduler):
             self._reserve_in_front()
         running = self.partition.running_jobs
         late = self._soonest() < now - TOLERANCE
-        overrun = bool(running) and running[0].expected_end_at < now - TOLERANCE
+        overrun = bool(running) and running[0].segment.expected_end_at < now - TOLERANCE
         must_repair = self._must_repair or late or len(running) != len(self._booked)
         if must_repair or (is_news and (overrun or self._moves_on)):
             self._repair(now)
@@ -292,7 +294,7 @@ class ConservativeScheduler(LocalScheduler):
         """Rebuild the plan from the running jobs. O(queue log queue), and O(profile) for each job that must move."""
         running = self.partition.running_jobs
         # The start of a job that waits for a job past its estimate is unknown: the plan is provisional until it ends.
-        self._is_provisional = self._moves_on = bool(running) and running[0].expected_end_at <= now
+        self._is_provisional = self._moves_on = bool(running) and running[0].segment.expected_end_at <= now
         self._must_repair = False
         self._repaired_as = (now, self.partition.n_changes)
         self._booked = {job.id: (job.procs, job.expected_end_at) for job in running if job.procs is not None}
@@ -314,7 +316,7 @@ class ConservativeScheduler(LocalScheduler):
         the next repair. So after an arrival every start is good for one call.
         """
         soon, running = now + 1.5 * TICK, self.partition.running_jobs
-        if not self._is_provisional and not (running and running[0].expected_end_at <= soon):
+        if not self._is_provisional and not (running and running[0].segment.expected_end_at <= soon):
             soon = now + HALF_TICK  # no job is expected to end at the next tick
         places = self._firm_starts(soon) if self._is_provisional and not self._has_new_places else self._upcoming(soon)
         self._has_new_places = False

@@ -103,7 +103,7 @@ def test_a_job_without_walltime_is_replaced_after_a_load_too(stage: Stage) -> No
 def test_a_requeued_job_has_its_whole_walltime_again(stage: Stage) -> None:
     job = stage.submit("a", walltime=50.0)
     stage.do(replace(job, "0", spent_s=12.5))
-    assert (job.walltime, job.full_work.walltime) == (37.5, 50.0)
+    assert (job.walltime, job.whole.at(job.scale).walltime) == (37.5, 50.0)
 
 
 @pytest.mark.parametrize("how", [{}, {"within_walltime": True}, {"n": 1, "duration_s": 10, "within_walltime": True}])

@@ -210,7 +210,7 @@ def test_a_requeued_job_keeps_its_shape_and_can_get_another(
     stage.do(d.Reshape(job.id, 3, 0.25), d.Reshape(job.id, 1, 2.0))
     assert times(job) == reshaped
     assert job.estimate_at(0.5) == goes_on[3]
-    assert (job.resume_on, job.full_work.walltime, job.full_work.estimate) == (None, 30.0, 24.0)
+    assert (job.resume_on, job.whole.at(job.scale).walltime, job.whole.at(job.scale).estimate) == (None, 30.0, 24.0)
     stage.do(d.Reshape(job.id, 3, 0.5))
     assert times(job) == goes_on
     assert not job.is_reshaped, "it could start as it is"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, Segment
+from pybatsched.core.jobs import Job, Segment, requeue_job, start_job, stop_job
 from pybatsched.core.predictions import run_time_s
 from pybatsched.errors import InputError
 from pybatsched.policies.predictions import CORRECTORS, PREDICTORS, corrector_of, predictor_of
@@ -27,7 +27,7 @@ def predictions_after(name: str, past: list[tuple[str, float]], job: Job) -> flo
     predictor = predictor_of(name)
     for i, (user, run_s) in enumerate(past):
         ended = a_job(f"w0!{i}", user)
-        ended.started_at = 1000.0 * i
+        ended.segment.started_at = 1000.0 * i
         predictor.learn(ended, 1000.0 * i + run_s)
     return predictor.predict(job, 10_000.0, [])
 
@@ -82,7 +82,7 @@ def test_jobs_without_user_are_those_of_one_user() -> None:
     predictor = predictor_of("mean2")
     for i, user in enumerate((None, "ann", None)):
         job = a_job(f"w0!{i}", user)
-        job.started_at = 0.0
+        job.segment.started_at = 0.0
         predictor.learn(job, 20.0 + i)
     assert predictor.predict(a_job("w0!x", None), 50.0, []) == 21.0
     assert predictions_after("mean2", past, a_job("w0!x", 7)) == 3600.0
@@ -110,8 +110,10 @@ def test_exact_knows_only_delays(profile: Mapping[str, Any] | None) -> None:
 
 def test_the_run_time_of_a_requeued_job_is_that_of_all_its_segments() -> None:
     job = a_job("w0!x")
-    job.past.append(Segment("w0!x", 10.0, 25.0, IntervalSet([0])))
-    job.started_at = 100.0
+    start_job(job, 10.0, IntervalSet([0]), "")
+    stop_job(job, 25.0)
+    requeue_job(job, Segment("dyn!x.1", job.whole), None, None)
+    start_job(job, 100.0, IntervalSet([0]), "")
     assert run_time_s(job, 107.5) == 22.5
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pybatsched.core.actions import Actions
     from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.requeue import KillCause
+    from pybatsched.core.jobs import KillCause
 
 #: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
 #: submitted again, or not requeued.
@@ -168,7 +168,7 @@ class Failures(Service):
         if job.started_at is None or job.ended_at is None:
             return
         n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
-        total_s = last_s + sum(segment.ended_at - segment.started_at for segment in job.past)
+        total_s = last_s + sum(segment.ran_s for segment in job.past)
         if not is_useful:
             self._lost_s += n * total_s
             return

@@ -24,9 +24,8 @@ from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Actions
-    from pybatsched.core.jobs import Job
+    from pybatsched.core.jobs import Job, KillCause
     from pybatsched.core.policy import Policy
-    from pybatsched.core.requeue import KillCause
 
 #: The member of SIMULATION_BEGINS with the jobs that follow others.
 FEEDBACK_JOBS: Final = "feedback_jobs"

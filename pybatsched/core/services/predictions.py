@@ -15,9 +15,8 @@ from pybatsched.core.services.service import Service
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Actions
-    from pybatsched.core.jobs import Job
+    from pybatsched.core.jobs import Job, KillCause
     from pybatsched.core.predictions import Predictions
-    from pybatsched.core.requeue import KillCause
 
 
 class PredictedEstimates(Service):

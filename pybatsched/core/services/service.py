@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pybatsched.core.decisions import Decision, ExecuteJob, Reason
     from pybatsched.core.events import Event, Notify
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
-    from pybatsched.core.requeue import KillCause
+    from pybatsched.core.jobs import Job, KillCause
 
 # ruff: noqa: ARG002
 
@@ -50,7 +49,7 @@ class Service:
         """Handle a job that the engine has killed. It waits again if it was requeued, else it has ended."""
 
     def ended(self, job: Job, cause: KillCause | None) -> None:
-        """Handle the end of a job: by itself (no cause), rejected, or killed."""
+        """Handle the end of a job: by itself or rejected (no cause), or killed."""
 
     def machines_gone(self, procs: IntervalSet, at: float) -> None:
         """Handle processors that have become unavailable."""
