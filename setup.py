@@ -1,6 +1,6 @@
 """Build settings that pyproject.toml cannot express: the parts in C, and the paths of an editable install.
 
-Four data structures are also written in C. They are compiled if there is a C compiler; otherwise their twins in plain
+Three data structures are also written in C. They are compiled if there is a C compiler; otherwise their twins in plain
 Python are used. PYBATSCHED_COMPILE=0 and editable installs compile nothing. `pybatsched --version` shows the kind of
 build.
 """
@@ -16,12 +16,11 @@ IN_C = [
     Extension(
         f"pybatsched.{name}",
         [f"pybatsched/{name.replace('.', '/')}.c"],
-        depends=["pybatsched/core/_fixed6.h"],
         # Rounded as in Python: fused multiplications and additions, the default on ARM, give other digits.
         extra_compile_args=["-ffp-contract=off"],
         optional=True,
     )
-    for name in ("core._runs", "core._fixed6", "policies._profile", "simulator.work._sharing")
+    for name in ("core._runs", "policies._profile", "simulator.work._sharing")
 ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 #: The resolution of Batsim's times, in seconds.
 TICK: Final = 1e-6
@@ -18,22 +18,13 @@ HALF_TICK: Final = 5e-7
 _MAX_PLAIN: Final = 1e16
 
 
-def on_tick_in_python(at: float) -> float:
+def on_tick(at: float) -> float:
     """Round a number of seconds to the tick.
 
-    >>> on_tick_in_python(0.1234567)
+    >>> on_tick(0.1234567)
     0.123457
     """
     return round(at, 6)
-
-
-if TYPE_CHECKING:
-    on_tick = on_tick_in_python
-else:
-    try:
-        from pybatsched.core._fixed6 import on_tick
-    except ImportError:  # not built
-        on_tick = on_tick_in_python
 
 
 def instant(start_at: float, span_s: float) -> float:

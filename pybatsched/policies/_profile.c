@@ -10,11 +10,10 @@
 #include <string.h>
 #include <structmember.h>
 
-#include "../core/_fixed6.h"
-
 #define TICK 1e-6 /* these two as in pybatsched.core.instants, as a test checks */
 #define HALF_TICK 5e-7
 #define BLOCK 16 /* steps of a block of the index */
+#define ENOUGH 1e9 /* below this, a number in millionths is an exact double, and its error is far below one half */
 
 typedef struct {
     PyObject_HEAD
@@ -45,6 +44,28 @@ static PyTypeObject ProfileType;
 static PyTypeObject GainsType;
 
 /* --- instants ---------------------------------------------------------------------------------------------------- */
+
+/* Round to the tick, as round(x, 6) does; -1 and an exception if there is no memory for that.
+ *
+ * CPython rounds with integers of any length, because the nearest decimal may depend on the last bit of a double. This
+ * is rare: the relative error of x * 1e6 is below 2^-53. If x * 1e6 is not that close to the middle between two
+ * integers, the nearer integer is the answer. CPython handles all other numbers.
+ */
+static double rounded_to_tick(double x) {
+    double y = fabs(x) * 1e6;
+    if (y < ENOUGH * 1e6) {
+        double whole = floor(y), rest = y - whole; /* exact */
+        if (fabs(rest - 0.5) > y * 2.3e-16) {
+            return copysign((rest > 0.5 ? whole + 1 : whole) / 1e6, x); /* the double next to it, as IEEE 754 divides */
+        }
+    }
+    if (!isfinite(x)) return x;
+    char *text = PyOS_double_to_string(x, 'f', 6, 0, NULL);
+    if (text == NULL) return -1;
+    double rounded = PyOS_string_to_double(text, NULL, NULL);
+    PyMem_Free(text);
+    return rounded;
+}
 
 static double instant(double start_at, double span_s) {
     return span_s == INFINITY ? INFINITY : rounded_to_tick(start_at + span_s);

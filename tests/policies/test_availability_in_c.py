@@ -240,8 +240,13 @@ def test_invalid_job_lists_are_rejected(compiled: Any, lists: Any, error: type[E
     assert profile.steps() == [(0.0, 4)]
 
 
-@examples(1000)
-@given(st.floats(0, 1e10) | st.integers(0, 10**12).map(lambda n: n / 1e6 + HALF_TICK), st.floats(0, 1e10))
+between_ticks = st.builds(
+    lambda n, k: (2 * n + 1) / 2e6 + k * math.ulp(n / 1e6), st.integers(0, 10**15), st.integers(-3, 3)
+).filter(lambda x: x >= 0)
+
+
+@examples(3000)
+@given(st.floats(0, 1e10) | between_ticks, st.floats(0, 1e10) | st.just(0.0))
 def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
     rows, gains = Reservations(), compiled.FreedIntervals()
     rows.insert((0.0, 1, Job("w0!1", 1)), span_s, math.inf, 0)

@@ -180,7 +180,7 @@ def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
         "LICENSE",
         "pyproject.toml",
         "setup.py",
-        "pybatsched/core/_fixed6.h",
+        "pybatsched/policies/_profile.c",
         "schedulers/pybatsched_schedulers/easy.py",
     } <= names
 

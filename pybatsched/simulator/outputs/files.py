@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.errors import InputError
@@ -59,25 +59,6 @@ _REJECTED: Final = _HEAD + ",,,,,,,,%s\n"
 _RAN: Final = _HEAD + "%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,%s\n"
 
 
-def plain_job_row(*values: Any) -> str:
-    """Return the row of a job that ran: a value for each of `JOB_COLUMNS`, times as floats, metadata in quotes."""
-    return _RAN % values
-
-
-def rejected_row(*values: Any) -> str:
-    """Return the row of a rejected job: the columns up to ``final_state``, and the metadata in quotes."""
-    return _REJECTED % values
-
-
-if TYPE_CHECKING:
-    job_row = plain_job_row
-else:
-    try:
-        from pybatsched.core._fixed6 import row as job_row
-    except ImportError:  # not built
-        job_row = plain_job_row
-
-
 class ResultFiles(Observer):
     """Marks results as running, and counts the jobs that are over. Put it before the observers that write files."""
 
@@ -126,8 +107,8 @@ class JobFiles(Observer):
         self._n_jobs += 1
         state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
         if state == REJECTED:
-            head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state)
-            self._file.write(rejected_row(*head, f'"{job.metadata}"'))
+            row = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state, f'"{job.metadata}"')
+            self._file.write(_REJECTED % row)
             return
         success = state == COMPLETED_SUCCESSFULLY
         finish, wait = start + runtime, start - sub
@@ -135,7 +116,8 @@ class JobFiles(Observer):
         stretch = _stretch(wait, turnaround, runtime)
         self._count(finish, wait, turnaround, stretch, success=success)
         self._file.write(
-            job_row(
+            _RAN
+            % (
                 job.name,
                 job.workload,
                 job.work.name,
