@@ -1,6 +1,6 @@
 """Build settings that pyproject.toml cannot express: the parts in C, and the paths of an editable install.
 
-Three data structures are also written in C. They are compiled if there is a C compiler; otherwise their twins in plain
+Two data structures are also written in C. They are compiled if there is a C compiler; otherwise their twins in plain
 Python are used. PYBATSCHED_COMPILE=0 and editable installs compile nothing. `pybatsched --version` shows the kind of
 build.
 """
@@ -20,7 +20,7 @@ IN_C = [
         extra_compile_args=["-ffp-contract=off"],
         optional=True,
     )
-    for name in ("core._runs", "policies._profile", "simulator.work._sharing")
+    for name in ("policies._profile", "simulator.work._sharing")
 ]
 
 

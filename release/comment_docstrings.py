@@ -25,14 +25,6 @@ class CommentDocstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = fenced_examples(obj.docstring.value)
 
-    def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Use the definition in Python of a base class that has a twin in C."""
-        names = {"Runs": "PlainRuns"}
-        cls.bases = [
-            griffe.ExprName(names[base.name], parent=cls.parent) if getattr(base, "name", "") in names else base
-            for base in cls.bases
-        ]
-
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Show the fields of a record, or the members of an enumeration, after the first paragraph of its docstring."""
         fields = list(_fields(cls))

@@ -27,8 +27,13 @@ _END: Final = 2**62
 _PART: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 
-class PlainRuns:
-    """Sorted runs of processors in plain Python. Its faster twin in C (`_runs.c`) is used if it was built."""
+class IntervalSet:
+    """An immutable set of non-negative integers.
+
+    >>> free = IntervalSet.parse("0-3 5 8-9")
+    >>> len(free), free.first(5), free - IntervalSet.parse("1-5")
+    (7, IntervalSet('0-3 5'), IntervalSet('0 8-9'))
+    """
 
     __slots__ = ("_bounds", "_n", "_text")
 
@@ -48,162 +53,6 @@ class PlainRuns:
         self._bounds = bounds
         self._n = -1
         self._text: str | None = None
-
-    @classmethod
-    def _of(cls, bounds: list[int], n: int = -1) -> Self:
-        """Wrap sorted bounds that are never changed again, and the number of members if it is known. O(1)."""
-        self = cls.__new__(cls)
-        self._bounds = bounds
-        self._n = n
-        self._text = None
-        return self
-
-    def intervals(self) -> Iterator[tuple[int, int]]:
-        """Return the half-open intervals in order. O(k)."""
-        bounds = iter(self._bounds)
-        return zip(bounds, bounds)  # noqa: B905  two at a time; their number is even
-
-    @property
-    def lowest(self) -> int:
-        """The lowest member; -1 for the empty set. O(1)."""
-        return self._bounds[0] if self._bounds else -1
-
-    @property
-    def highest(self) -> int:
-        """The highest member; -1 for the empty set. O(1)."""
-        return self._bounds[-1] - 1 if self._bounds else -1
-
-    def first(self, n: int) -> Self:
-        """Return the n lowest members; the empty set for n <= 0. O(k). Raises ValueError if there are fewer."""
-        if type(n) is not int:
-            n = _integer(n)
-        bounds = self._bounds
-        if n <= 0:
-            return self._of([], 0)
-        left = n
-        for start, stop in self.intervals():
-            left -= stop - start
-            if left <= 0:
-                taken = bounds[: bounds.index(start) + 1]
-                taken.append(stop + left)  # the last run may be longer than needed
-                return self._of(taken, n)
-        raise ValueError(f"asked for the first {n} of {len(self)} processors")
-
-    def __or__(self, other: PlainRuns) -> Self:
-        """Union. O(k log k) for two small sets, one slice per interval of the smaller one."""
-        small, large = self._bounds, other._bounds
-        if len(small) > len(large):
-            small, large = large, small
-        if len(small) > _MANY:
-            return self._of(_merged(small, large))
-        bounds = large.copy()
-        for k in range(0, len(small), 2):
-            start, stop = small[k], small[k + 1]
-            i = bisect_left(bounds, start)
-            j = bisect_right(bounds, stop, i)
-            if i == j and not i & 1:  # a separate run, the most frequent case
-                bounds[i:i] = (start, stop)
-            else:
-                _join(bounds, start, stop, i, j)
-        return self._of(bounds)
-
-    def __sub__(self, other: PlainRuns) -> Self:
-        """Difference. One slice per interval of other, or one slice if other are the lowest members."""
-        gone = other._bounds
-        if _are_lowest(gone, self._bounds):
-            rest = self._bounds[len(gone) - 1 :]
-            if rest[0] == gone[-1]:
-                del rest[0]
-            else:
-                rest.insert(0, gone[-1])
-            return self._of(rest)
-        bounds = self._bounds.copy()
-        if len(gone) > _MANY and bounds:
-            # Only the runs between the lowest and the highest member of self matter: few, if self is one run.
-            gone = gone[bisect_right(gone, bounds[0]) & ~1 : bisect_left(gone, bounds[-1]) + 1 & ~1]
-            if len(gone) > _MANY:
-                return self & self._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
-        for k in range(0, len(gone), 2):
-            start, stop = gone[k], gone[k + 1]
-            i = bisect_left(bounds, start)
-            j = bisect_right(bounds, stop)
-            # Odd means inside a run: cut it there. Even means between runs: nothing to cut.
-            bounds[i:j] = ([start] if i & 1 else []) + ([stop] if j & 1 else [])
-        return self._of(bounds)
-
-    def __and__(self, other: PlainRuns) -> Self:
-        """Intersection. O(k)."""
-        a, b = self._bounds, other._bounds
-        bounds: list[int] = []
-        i = j = 0
-        while i < len(a) and j < len(b):
-            start, stop = max(a[i], b[j]), min(a[i + 1], b[j + 1])
-            if start < stop:
-                bounds += (start, stop)
-            if a[i + 1] < b[j + 1]:
-                i += 2
-            else:
-                j += 2
-        return self._of(bounds)
-
-    def issubset(self, other: PlainRuns) -> bool:
-        """Return whether every member is in other too. O(k log k)."""
-        mine, theirs = self._bounds, other._bounds
-        if _are_lowest(mine, theirs):
-            return True
-        for k in range(0, len(mine), 2):
-            i = bisect_right(theirs, mine[k])
-            if not i & 1 or mine[k + 1] > theirs[i]:
-                return False
-        return True
-
-    def isdisjoint(self, other: PlainRuns) -> bool:
-        """Return whether no member is shared. O(k)."""
-        return not self & other
-
-    def __contains__(self, member: int) -> bool:
-        return bool(bisect_right(self._bounds, member) & 1)
-
-    def __len__(self) -> int:
-        """Count the members. O(k) the first time, then O(1)."""
-        if self._n < 0:
-            self._n = sum(self._bounds[1::2]) - sum(self._bounds[::2])
-        return self._n
-
-    def __bool__(self) -> bool:
-        return bool(self._bounds)
-
-    def __eq__(self, other: object) -> bool:
-        return self._bounds == other._bounds if isinstance(other, PlainRuns) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._bounds))
-
-    def __str__(self) -> str:
-        """Return Batsim's canonical form, ``0-3 5``. O(k) the first time, then O(1)."""
-        if self._text is None:
-            self._text = " ".join([f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals()])
-        return self._text
-
-
-if TYPE_CHECKING:
-    Runs = PlainRuns
-else:
-    try:
-        from pybatsched.core._runs import Runs
-    except ImportError:  # not built
-        Runs = PlainRuns
-
-
-class IntervalSet(Runs):
-    """An immutable set of non-negative integers.
-
-    >>> free = IntervalSet.parse("0-3 5 8-9")
-    >>> len(free), free.first(5), free - IntervalSet.parse("1-5")
-    (7, IntervalSet('0-3 5'), IntervalSet('0 8-9'))
-    """
-
-    __slots__ = ()
 
     @classmethod
     def span(cls, start: int, stop: int) -> IntervalSet:
@@ -248,6 +97,142 @@ class IntervalSet(Runs):
         for interval in procs.intervals():
             bounds += (int(interval.inf), int(interval.sup) + 1)
         return cls._of(bounds)
+
+    @classmethod
+    def _of(cls, bounds: list[int], n: int = -1) -> Self:
+        """Wrap sorted bounds that are never changed again, and the number of members if it is known. O(1)."""
+        self = cls.__new__(cls)
+        self._bounds = bounds
+        self._n = n
+        self._text = None
+        return self
+
+    def intervals(self) -> Iterator[tuple[int, int]]:
+        """Return the half-open intervals in order. O(k)."""
+        bounds = iter(self._bounds)
+        return zip(bounds, bounds)  # noqa: B905  two at a time; their number is even
+
+    @property
+    def lowest(self) -> int:
+        """The lowest member; -1 for the empty set. O(1)."""
+        return self._bounds[0] if self._bounds else -1
+
+    @property
+    def highest(self) -> int:
+        """The highest member; -1 for the empty set. O(1)."""
+        return self._bounds[-1] - 1 if self._bounds else -1
+
+    def first(self, n: int) -> Self:
+        """Return the n lowest members; the empty set for n <= 0. O(k). Raises ValueError if there are fewer."""
+        if type(n) is not int:
+            n = _integer(n)
+        bounds = self._bounds
+        if n <= 0:
+            return self._of([], 0)
+        left = n
+        for start, stop in self.intervals():
+            left -= stop - start
+            if left <= 0:
+                taken = bounds[: bounds.index(start) + 1]
+                taken.append(stop + left)  # the last run may be longer than needed
+                return self._of(taken, n)
+        raise ValueError(f"asked for the first {n} of {len(self)} processors")
+
+    def __or__(self, other: IntervalSet) -> Self:
+        """Union. O(k log k) for two small sets, one slice per interval of the smaller one."""
+        small, large = self._bounds, other._bounds
+        if len(small) > len(large):
+            small, large = large, small
+        if len(small) > _MANY:
+            return self._of(_merged(small, large))
+        bounds = large.copy()
+        for k in range(0, len(small), 2):
+            start, stop = small[k], small[k + 1]
+            i = bisect_left(bounds, start)
+            j = bisect_right(bounds, stop, i)
+            if i == j and not i & 1:  # a separate run, the most frequent case
+                bounds[i:i] = (start, stop)
+            else:
+                _join(bounds, start, stop, i, j)
+        return self._of(bounds)
+
+    def __sub__(self, other: IntervalSet) -> Self:
+        """Difference. One slice per interval of other, or one slice if other are the lowest members."""
+        gone = other._bounds
+        if _are_lowest(gone, self._bounds):
+            rest = self._bounds[len(gone) - 1 :]
+            if rest[0] == gone[-1]:
+                del rest[0]
+            else:
+                rest.insert(0, gone[-1])
+            return self._of(rest)
+        bounds = self._bounds.copy()
+        if len(gone) > _MANY and bounds:
+            # Only the runs between the lowest and the highest member of self matter: few, if self is one run.
+            gone = gone[bisect_right(gone, bounds[0]) & ~1 : bisect_left(gone, bounds[-1]) + 1 & ~1]
+            if len(gone) > _MANY:
+                return self & self._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
+        for k in range(0, len(gone), 2):
+            start, stop = gone[k], gone[k + 1]
+            i = bisect_left(bounds, start)
+            j = bisect_right(bounds, stop)
+            # Odd means inside a run: cut it there. Even means between runs: nothing to cut.
+            bounds[i:j] = ([start] if i & 1 else []) + ([stop] if j & 1 else [])
+        return self._of(bounds)
+
+    def __and__(self, other: IntervalSet) -> Self:
+        """Intersection. O(k)."""
+        a, b = self._bounds, other._bounds
+        bounds: list[int] = []
+        i = j = 0
+        while i < len(a) and j < len(b):
+            start, stop = max(a[i], b[j]), min(a[i + 1], b[j + 1])
+            if start < stop:
+                bounds += (start, stop)
+            if a[i + 1] < b[j + 1]:
+                i += 2
+            else:
+                j += 2
+        return self._of(bounds)
+
+    def issubset(self, other: IntervalSet) -> bool:
+        """Return whether every member is in other too. O(k log k)."""
+        mine, theirs = self._bounds, other._bounds
+        if _are_lowest(mine, theirs):
+            return True
+        for k in range(0, len(mine), 2):
+            i = bisect_right(theirs, mine[k])
+            if not i & 1 or mine[k + 1] > theirs[i]:
+                return False
+        return True
+
+    def isdisjoint(self, other: IntervalSet) -> bool:
+        """Return whether no member is shared. O(k)."""
+        return not self & other
+
+    def __contains__(self, member: int) -> bool:
+        return bool(bisect_right(self._bounds, member) & 1)
+
+    def __len__(self) -> int:
+        """Count the members. O(k) the first time, then O(1)."""
+        if self._n < 0:
+            self._n = sum(self._bounds[1::2]) - sum(self._bounds[::2])
+        return self._n
+
+    def __bool__(self) -> bool:
+        return bool(self._bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return self._bounds == other._bounds if isinstance(other, IntervalSet) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._bounds))
+
+    def __str__(self) -> str:
+        """Return Batsim's canonical form, ``0-3 5``. O(k) the first time, then O(1)."""
+        if self._text is None:
+            self._text = " ".join([f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals()])
+        return self._text
 
     def to_procset(self) -> ProcSet:
         """Return a procset.ProcSet of the same processors. Quadratic in k (procset merges one by one)."""

@@ -1,25 +1,21 @@
-"""Interval sets compared with Python's sets, with procset, and with their build in C."""
+"""Interval sets compared with Python's sets and with procset."""
 
 from __future__ import annotations
 
 import doctest
 import itertools
-import operator
 import pickle
 import random
 import re
-from random import Random
 from typing import Any
 
 import numpy as np
 import procset
 import pytest
 from hypothesis import given, strategies as st
-from support.built import built_part
-from support.examples import examples
 
 from pybatsched.core import intervals
-from pybatsched.core.intervals import EMPTY, IntervalSet, PlainRuns
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import NotIntegerError
 from pybatsched.policies import availability
 
@@ -122,71 +118,19 @@ def test_operations_do_not_change_their_operands() -> None:
     assert (str(a), str(b)) == ("0-9", "3-4")
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Build it from this checkout."""
-    return built_part("pybatsched.core._runs", tmp_path_factory).Runs
+@given(st.sets(st.integers(0, 2**61), max_size=5), st.integers(-5, 500) | st.integers(-(2**70), 2**70))
+def test_any_integer_may_be_asked_for(a: set[int], asked: int) -> None:
+    assert (asked in IntervalSet(a)) == (asked in a)
+    assert all(i in IntervalSet(a) for i in a)
 
 
-few = st.sets(st.integers(0, 30))
-many = st.builds(lambda seed: set(Random(seed).sample(range(400), 150)), st.integers(0, 2**32))
-wide = st.sets(st.integers(0, 2**61), max_size=5)
-any_members = few | many | wide | st.builds(range, st.integers(0, 20), st.integers(0, 60)).map(set)
-
-COMBINE = (operator.or_, operator.sub, operator.and_)
-RELATE = (operator.eq, operator.ne)
-
-
-def properties_of(runs: Any) -> tuple[object, ...]:
+def properties_of(procs: IntervalSet) -> tuple[object, ...]:
     """Return all properties of a set."""
-    return str(runs), len(runs), bool(runs), runs.lowest, runs.highest, [*runs.intervals()], hash(runs)
+    return str(procs), len(procs), bool(procs), procs.lowest, procs.highest, [*procs.intervals()], hash(procs)
 
 
-@examples(500)
-@given(any_members, any_members)
-def test_every_operation_gives_what_the_plain_one_gives(compiled: Any, a: set[int], b: set[int]) -> None:
-    plain_a, plain_b, fast_a, fast_b = PlainRuns(a), PlainRuns(b), compiled(a), compiled(b)
-    assert properties_of(fast_a) == properties_of(plain_a)
-    for combine in COMBINE:
-        assert properties_of(combine(fast_a, fast_b)) == properties_of(combine(plain_a, plain_b))
-    for relate in RELATE:
-        assert relate(fast_a, fast_b) == relate(plain_a, plain_b)
-    assert fast_a.issubset(fast_b) == plain_a.issubset(plain_b)
-    assert (fast_a & fast_b).issubset(fast_a)
-    assert fast_a.isdisjoint(fast_b) == plain_a.isdisjoint(plain_b)
-
-
-@examples(300)
-@given(any_members, st.integers(-2, 500), st.integers(-5, 500) | st.integers(-(2**70), 2**70))
-def test_members_and_lowest_ones(compiled: Any, a: set[int], n: int, asked: int) -> None:
-    plain, fast = PlainRuns(a), compiled(a)
-    assert (asked in fast) == (asked in plain) == (asked in a)
-    if n <= len(a):
-        assert properties_of(fast.first(n)) == properties_of(plain.first(n))
-    else:
-        for runs in (plain, fast):
-            with pytest.raises(ValueError, match=f"^asked for the first {n} of {len(a)} processors$"):
-                runs.first(n)
-
-
-def test_arguments_that_are_not_interval_sets_are_rejected(compiled: Any) -> None:
-    with pytest.raises(ValueError, match="never negative: -1"):
-        compiled([3, -1])
-    with pytest.raises(TypeError):
-        compiled(["3"])
-    with pytest.raises(TypeError):
-        compiled(3)
-    for combine in COMBINE:
-        with pytest.raises(TypeError):
-            combine(compiled([1]), {1})
-    with pytest.raises(TypeError, match="expected an IntervalSet, got set"):
-        compiled([1]).issubset({1})
-    assert compiled([1]) != {1}
-
-
-@pytest.mark.parametrize("of", ["plain", "compiled"])
-def test_members_are_integers(compiled: Any, of: str) -> None:
-    runs: Any = PlainRuns if of == "plain" else compiled
+def test_members_are_integers() -> None:
+    runs: Any = IntervalSet
     for member in (1.0, 1.5, True, "3", None, np.float64(2), np.bool_(True)):
         text = f"^a processor id, or a number of processors, is an integer, not {re.escape(repr(member))}$"
         with pytest.raises(NotIntegerError, match=text):
@@ -207,19 +151,16 @@ def test_a_span_has_bounds_that_are_integers(start: Any, stop: Any) -> None:
     assert IntervalSet.span(one, three) == IntervalSet([1, 2])
 
 
-def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:
-    class Named(compiled):  # type: ignore[misc]
+def test_subclasses_give_sets_of_their_own_kind() -> None:
+    class Named(IntervalSet):
         __slots__ = ()
 
     made = Named([1, 2, 9])
     assert {type(one) for one in (made | made, made & made, made - Named([2]), made.first(2))} == {Named}
 
 
-@pytest.mark.parametrize("of", ["plain", "compiled"])
-def test_a_subclass_may_have_another_constructor(compiled: Any, of: str) -> None:
-    runs: Any = PlainRuns if of == "plain" else compiled
-
-    class Named(runs):  # type: ignore[misc]
+def test_a_subclass_may_have_another_constructor() -> None:
+    class Named(IntervalSet):
         def __init__(self, name: str, *, last: int) -> None:
             super().__init__(range(0, last, 2))
             self.name = name
@@ -227,28 +168,8 @@ def test_a_subclass_may_have_another_constructor(compiled: Any, of: str) -> None
     made, many = Named("even", last=5), Named("more", last=500)
     assert (made.name, str(made), len(made), list(made.intervals())) == ("even", "0 2 4", 3, [(0, 1), (2, 3), (4, 5)])
     assert (made.lowest, made.highest, 2 in made, made.issubset(many)) == (0, 4, True, True)
-    assert (str(made | runs([1])), str(many & made), str(many.first(2))) == ("0-2 4", "0 2 4", "0 2")
-    assert (type(made | made), many == runs(range(0, 500, 2))) == (Named, True)
-    with pytest.raises(TypeError):
-        runs("even", last=5)
-    with pytest.raises(ValueError, match="never negative"):
-        type("Wrong", (runs,), {"__init__": lambda self: runs.__init__(self, [-1])})()
-
-
-def test_a_number_whose_conversion_clears_the_bounds_is_rejected(compiled: Any) -> None:
-    class Clearing:
-        def __index__(self) -> int:
-            bounds.clear()
-            return 0
-
-    bounds: list[Any] = [Clearing(), 1, *range(1000, 1100)]
-    with pytest.raises(ValueError, match="bounds have changed"):
-        compiled._of(bounds)
-
-
-def test_bounds_come_in_pairs(compiled: Any) -> None:
-    with pytest.raises(ValueError, match="pairs"):
-        compiled._of([0, 1, 5])
+    assert (str(made | IntervalSet([1])), str(many & made), str(many.first(2))) == ("0-2 4", "0 2 4", "0 2")
+    assert (type(made | made), many == IntervalSet(range(0, 500, 2))) == (Named, True)
 
 
 def test_a_set_can_be_sent_to_another_process() -> None:
