@@ -25,7 +25,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import JobFiles
 from pybatsched.simulator.run import with_needs
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.text_table import aligned
 from pybatsched.workload import Workload
 from pybatsched.workload.formats.conversion import LogOptions
@@ -61,7 +61,7 @@ def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -
     scenario = Scenario(platform, {"w0": workload}, with_needs(SimulationOptions(), plan))
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.process_time()
-        Simulation(scenario, step, [JobFiles(f"{scratch}/run")]).run()
+        SimulatedRun(scenario, step, [JobFiles(f"{scratch}/run")]).run()
         return time.process_time() - begun, sorted(spans)
 
 

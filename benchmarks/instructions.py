@@ -35,7 +35,7 @@ from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.run import run_policy, with_needs
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
@@ -112,7 +112,7 @@ def _exchanges(workload: Workload, n_procs: int) -> list[Exchange]:
 
     scenario = Scenario(uniform(n_procs), {"w0": workload}, SimulationOptions())
     with tempfile.TemporaryDirectory() as scratch:
-        Simulation(scenario, step, batsim_files(f"{scratch}/run")).run()
+        SimulatedRun(scenario, step, batsim_files(f"{scratch}/run")).run()
     return exchanges
 
 

@@ -33,7 +33,7 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.workload import model as workloads
 from pybatsched.workload.formats import checks
 
@@ -126,7 +126,7 @@ class FakeBatsim:
 
         peer = scheduler if self.batsim == 4 else batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
         record = _Record()
-        simulation = Simulation(scenario, peer, [record])
+        simulation = SimulatedRun(scenario, peer, [record])
         try:
             self.deadlocked = not simulation.run()
         except RemoteProtocolError as error:

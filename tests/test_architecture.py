@@ -68,7 +68,6 @@ SHARED_NAMES = {
     "Codec": "the interface of codecs, and the codec of Batsim 5 as `v5.Codec`",
     "Notify": "an event and a decision of Batsim's protocol",
     "Query": "an event and a decision of Batsim's protocol",
-    "Simulation": "`pybatsched.Simulation`, and the exchanges of the simulator with a scheduler",
     "Workload": "jobs in memory, and the builder of `pybatsched.testing`, which is public",
 }
 

@@ -138,7 +138,7 @@ class _Live:
     def _connect(self) -> None:
         """Create the simulator. It writes no files."""
         self.record = _Record(self._tau_s, self._evaluated)
-        self.simulator = simulation.Simulation(self._scenario, None, [self.record])
+        self.simulator = simulation.SimulatedRun(self._scenario, None, [self.record])
         self.request: simulation.Request | None = None
         self.is_over = False
         self._exchanges = self.simulator.exchanges()
@@ -337,7 +337,7 @@ class Simulation:
         def repeated(_now: float, _events: Sequence[e.Event]) -> Answer:
             return next(replies)
 
-        simulation.Simulation(self._scenario, repeated, observers).run()
+        simulation.SimulatedRun(self._scenario, repeated, observers).run()
 
     @property
     def now(self) -> float:

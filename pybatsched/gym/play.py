@@ -1,6 +1,6 @@
 """A simulation that pauses at each choice.
 
-The simulator pauses at each message (`Simulation.exchanges`). The engine gets the message, and then one step without
+The simulator pauses at each message (`SimulatedRun.exchanges`). The engine gets the message, and then one step without
 events for each chosen job, all at the same instant. Its decisions are sent as one reply. So there is no thread, no
 socket and no copy of the state, and all checks are those of other runs.
 """
@@ -26,7 +26,7 @@ from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.observers import Counting
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.run import result_of
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 
 
 class _Queue(ChoiceScheduler):
@@ -85,7 +85,7 @@ class Play:
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
         self._engine = Engine(plan.make, plan.source.name)
-        self._simulation = Simulation(scenario, None, [self._record])
+        self._simulation = SimulatedRun(scenario, None, [self._record])
         self._exchanges = self._simulation.exchanges()
         self._decisions: list[d.Decision] = []
         self._receive(*next(self._exchanges))

@@ -27,7 +27,7 @@ from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.observers import Counting, Observer
 from pybatsched.simulator.options import EXACT, SIMGRID, Scenario, SimulationOptions
-from pybatsched.simulator.simulation import Scheduler, Simulation
+from pybatsched.simulator.simulation import Scheduler, SimulatedRun
 from pybatsched.workload.resample.feedback import check_no_feedback
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _run(
     n_before: int = 0,
 ) -> Result:
     """Simulate and return the result. Errors in a reply have its message number; `n_before` messages came earlier."""
-    simulation = Simulation(scenario, scheduler, [Counting(tally), *observers])
+    simulation = SimulatedRun(scenario, scheduler, [Counting(tally), *observers])
     try:
         with _fewer_collections():
             simulation.run()
@@ -212,7 +212,7 @@ def refused_by_batsim(error: RemoteProtocolError, engine: Engine) -> PolicyError
     return PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses")
 
 
-def result_of(simulation: Simulation, engine: Engine | None, tally: Tally) -> Result:
+def result_of(simulation: SimulatedRun, engine: Engine | None, tally: Tally) -> Result:
     """Return the result of a simulation that is over, with the rest of its jobs. Call it once for `tally`."""
     scenario = simulation.world.scenario
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
@@ -236,7 +236,7 @@ def result_of(simulation: Simulation, engine: Engine | None, tally: Tally) -> Re
     )
 
 
-def _failure_remarks(simulation: Simulation) -> tuple[str, ...]:
+def _failure_remarks(simulation: SimulatedRun) -> tuple[str, ...]:
     if simulation.failures_ended_at is None:
         return ()
     during = f"during {simulation.MAX_FAILURES_AT_REST:,} failures and repairs"
@@ -244,7 +244,7 @@ def _failure_remarks(simulation: Simulation) -> tuple[str, ...]:
     return (f"{after}; use checkpoints, or a longer MTBF",)
 
 
-def _stopped(simulation: Simulation) -> str:
+def _stopped(simulation: SimulatedRun) -> str:
     """Return why the simulator stopped a run that would have continued; empty if it did not."""
     if simulation.is_cut:
         return f"the simulation was stopped at {simulation.world.stamp():g}"
@@ -256,7 +256,7 @@ def _stopped(simulation: Simulation) -> str:
     )
 
 
-def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
+def _stuck(simulation: SimulatedRun, engine: Engine | None) -> list[Stuck]:
     n_procs = simulation.world.scenario.platform.n_procs
     n_away = 0 if simulation.world.hosts is None else simulation.world.hosts.n_away(n_procs)
     found = []
@@ -277,7 +277,7 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
     return found
 
 
-def _why_waiting(engine: Engine | None, wire_id: str, simulation: Simulation) -> str:
+def _why_waiting(engine: Engine | None, wire_id: str, simulation: SimulatedRun) -> str:
     """Return the policy's explanation of why a job waits."""
     if engine is None:
         nothing = "enough processors are available, no job is running and no call is pending"

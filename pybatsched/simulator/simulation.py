@@ -32,7 +32,7 @@ class _EndlessCalls(Exception):  # noqa: N818  not an error: it ends the loop
     """All jobs are done, and the scheduler keeps requesting calls."""
 
 
-class Simulation:
+class SimulatedRun:
     """One run, from SIMULATION_BEGINS to SIMULATION_ENDS or to a deadlock.
 
     After `run`, `finished` is True if SIMULATION_ENDS was sent; otherwise `unfinished` has the remaining jobs. The run
@@ -88,7 +88,7 @@ class Simulation:
     def run(self) -> bool:
         """Run the whole simulation; return whether it finished. Output written so far is kept in both cases."""
         for _ in self.exchanges():
-            raise AssertionError("Simulation.run needs a scheduler")
+            raise AssertionError("SimulatedRun.run needs a scheduler")
         return self.finished
 
     def exchanges(self) -> Generator[Request, Answer, None]:

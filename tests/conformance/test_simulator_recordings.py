@@ -33,7 +33,7 @@ from pybatsched.runs.build import build
 from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import batsim_files
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 
 #: Recorded with last-bit effects of SimGrid's running clock; with the exact clock, instants are exact.
 CLOCK_NOISE = {
@@ -244,7 +244,7 @@ def play_5(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
     scenario = scenario_of(recording)
     scenario = replace(scenario, options=batsim5_handshake.with_requested_features(scenario.options, features))
     telling = batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
-    assert Simulation(scenario, telling, batsim_files(str(prefix))).run()
+    assert SimulatedRun(scenario, telling, batsim_files(str(prefix))).run()
     return sent
 
 

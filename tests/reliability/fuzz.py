@@ -13,7 +13,7 @@ from typing import Final
 
 from pybatsched.cli.common.arguments import natural
 from reliability import fuzz_files, fuzz_messages, fuzz_server
-from reliability.fuzzing import HEAD, Tally, Target, little_memory, outcome, run
+from reliability.fuzzing import HEAD, Target, TargetResults, little_memory, outcome, run
 
 GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets, "server": fuzz_server.targets}
 
@@ -28,17 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if not any(getattr(args, name) for name in GROUPS):
         parser.error("nothing is asked for")
-    tallies: list[Tally] = []
+    results: list[TargetResults] = []
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
     for name, made in GROUPS.items():
         for target, n in shared(made(), getattr(args, name), args.only):
             begun = time.process_time()
             with little_memory():
-                tally = run(target, n, args.seed)
-            tallies.append(tally)
-            print("| " + " | ".join(tally.row()) + " |", flush=True)
+                found = run(target, n, args.seed)
+            results.append(found)
+            print("| " + " | ".join(found.row()) + " |", flush=True)
             print(f"{target.name}: {time.process_time() - begun:.1f} s of work", file=sys.stderr, flush=True)
-    findings = [finding for tally in tallies for finding in tally.findings]
+    findings = [finding for found in results for finding in found.findings]
     for finding in findings:
         print(f"\n{finding.description()}\n{finding.as_test()}\nkept in {finding.keep()}")
     return 1 if findings else 0

@@ -136,7 +136,7 @@ def pieces_in(path: str | Path) -> list[bytes]:
 
 
 @dataclass
-class Tally:
+class TargetResults:
     """The results of the cases of a target."""
 
     target: str
@@ -189,9 +189,9 @@ def outcome(target: Target, pieces: Iterable[bytes]) -> str:
     return ACCEPTED
 
 
-def run(target: Target, n: int, seed: int, *, most: int = 5) -> Tally:
+def run(target: Target, n: int, seed: int, *, most: int = 5) -> TargetResults:
     """Feed cases until n mutations have been fed; a few different findings at most."""
-    tally = Tally(target.name)
+    tally = TargetResults(target.name)
     found: dict[tuple[str, ...], tuple[int, Finding]] = {}
     how = target.batches, f"{seed} {target.name}", n // _BATCH + 2
     numbers = itertools.count()
@@ -217,7 +217,7 @@ def run(target: Target, n: int, seed: int, *, most: int = 5) -> Tally:
 
 
 def _fed(
-    target: Target, n: int, seed: int, lead: Sequence[bytes], more: Iterator[bytes], tally: Tally
+    target: Target, n: int, seed: int, lead: Sequence[bytes], more: Iterator[bytes], tally: TargetResults
 ) -> Finding | None:
     """Feed a case and count it."""
     fed: list[bytes] = []

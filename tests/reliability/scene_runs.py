@@ -26,7 +26,7 @@ from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.simulation import Scheduler, Simulation
+from pybatsched.simulator.simulation import Scheduler, SimulatedRun
 from reliability.other_programs import Ledger, Others
 from reliability.scenes import Scene
 
@@ -73,7 +73,7 @@ def _play(scene: Scene, scenario: Scenario, scheduler: Scheduler) -> Played:
     ledger = Ledger(scene.n_procs)
     acknowledged = scenario.options.acknowledge_dynamic_jobs
     rows, played = _Rows(), Played({}, finished=False, ledger=ledger, engine=None)
-    simulation = Simulation(scenario, Others(scene, scheduler, ledger, acknowledged=acknowledged), [rows])
+    simulation = SimulatedRun(scenario, Others(scene, scheduler, ledger, acknowledged=acknowledged), [rows])
     try:
         simulation.run()
     except TimeoutError:

@@ -17,7 +17,7 @@ from pybatsched.simulator.given_jobs import GivenJobs
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario, SimulationOptions
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.simulator.work.profiles import resolve
 from pybatsched.simulator.world import Refusal
 from pybatsched.workload.job_columns import JobColumns
@@ -79,7 +79,7 @@ def run(decided: Sequence[d.Decision], **options: Any) -> dict[str, str]:
         return now, [replace(one, timestamp=now) for one in decisions]
 
     scenario = Scenario(uniform(1), {"w0": Workload(JOBS, PROFILES, 1)}, SimulationOptions(**options))
-    simulation = Simulation(scenario, scheduler, [Record()])
+    simulation = SimulatedRun(scenario, scheduler, [Record()])
     assert simulation.n_to_come == 2
     assert simulation.run()
     assert simulation.n_to_come == 0

@@ -27,7 +27,7 @@ from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.meters import Meters, exact_sum
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.simulator.work.profiles import AllPairs
 from pybatsched.simulator.world import Refusal
 
@@ -74,10 +74,10 @@ def given(folder: Path, *options: str) -> Scenario:
     return build(spec_of(build_parser().parse_args([*args, *options]))).scenario
 
 
-def drop_in(folder: Path, *options: str) -> Simulation:
+def drop_in(folder: Path, *options: str) -> SimulatedRun:
     """Return the simulation of `pybatsched batsim`."""
     read = batsim_options.read(["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), *options, "-q"])
-    return Simulation(batsim._scenario(read, batsim._Log(read)), None)
+    return SimulatedRun(batsim._scenario(read, batsim._Log(read)), None)
 
 
 def simulated(folder: Path, *options: str) -> int:
@@ -97,7 +97,7 @@ def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str
         seen.extend(events)
         return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
 
-    assert Simulation(given(folder, *options), scheduler, batsim_files(str(folder / "out"))).run()
+    assert SimulatedRun(given(folder, *options), scheduler, batsim_files(str(folder / "out"))).run()
     return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
 
 
@@ -276,9 +276,9 @@ def test_which_clock_a_run_has(tmp_path: Path) -> None:
     """Without communication nothing changes; with it, the exact clock is refused."""
     write(tmp_path, (1, {"type": "delay", "delay": 5}))
     for clock, expected in (("auto", "Loop"), ("exact", "Loop"), ("simgrid", "SimgridLoop")):
-        assert type(Simulation(given(tmp_path, "--clock", clock), None).world.loop).__name__ == expected
+        assert type(SimulatedRun(given(tmp_path, "--clock", clock), None).world.loop).__name__ == expected
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    assert type(Simulation(given(tmp_path), None).world.loop).__name__ == "SimgridLoop"
+    assert type(SimulatedRun(given(tmp_path), None).world.loop).__name__ == "SimgridLoop"
     assert simulated(tmp_path, "--policy", "fcfs", "--clock", "exact", "--quiet") == 2
 
 
@@ -306,7 +306,7 @@ def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"job 0: profile p0 .* on 4 equal processors, without a network \(use a platform"
     ):
-        Simulation(build(spec_of(build_parser().parse_args(args))).scenario, None)
+        SimulatedRun(build(spec_of(build_parser().parse_args(args))).scenario, None)
 
 
 def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:

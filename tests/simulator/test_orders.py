@@ -21,7 +21,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import NotSimulatedError
 from pybatsched.protocol import v4
 from pybatsched.runs.build import build
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.simulator.world import Refusal
 from pybatsched.workload.model import Workload
 
@@ -98,7 +98,7 @@ def simulated(
         message = v4.decode_decisions(reply_to(reply, called if e.RequestedCall in kinds else decided))
         return message.now, message.items
 
-    return Simulation(build(spec_of(args)).scenario, scheduler).run()
+    return SimulatedRun(build(spec_of(args)).scenario, scheduler).run()
 
 
 @pytest.mark.parametrize(("decided", "message"), ODD)

@@ -22,7 +22,7 @@ from pybatsched.platform import model
 from pybatsched.simulator import external_events, failure_events
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE
 from pybatsched.simulator.failure_events import FailureModel
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
@@ -240,7 +240,7 @@ def test_simulate_from_the_command_line(tmp_path: Path) -> None:
 
 def test_jobs_that_never_end_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of 20 days on 16 processors with an MTBF of one day each never ends, until failures stop."""
-    monkeypatch.setattr(Simulation, "MAX_FAILURES_AT_REST", 50)
+    monkeypatch.setattr(SimulatedRun, "MAX_FAILURES_AT_REST", 50)
     job = {"id": "a", "subtime": 0, "res": 16, "profile": "d", "walltime": 2e6}
     content = {"nb_res": 16, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 20 * DAY_S}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -252,7 +252,7 @@ def test_jobs_that_never_end_are_reported(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_failures_go_on_after_a_time_without_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second job comes after 40 days in which 16 processors fail some 640 times."""
-    monkeypatch.setattr(Simulation, "MAX_FAILURES_AT_REST", 50)
+    monkeypatch.setattr(SimulatedRun, "MAX_FAILURES_AT_REST", 50)
     jobs = [{"id": str(at), "subtime": at * DAY_S, "res": 1, "profile": "d", "walltime": 9 * DAY_S} for at in (0, 40)]
     content = {"nb_res": 16, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": DAY_S / 4}}}
     (tmp_path / "w.json").write_text(json.dumps(content))

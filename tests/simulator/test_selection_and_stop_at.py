@@ -19,7 +19,7 @@ from support.simulated import rows
 from pybatsched.errors import InputError
 from pybatsched.metrics.saved_runs import read_run
 from pybatsched.results import run_state
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.workload.selection import Selection
 
 CALLING = f"{ROOT / 'tests' / 'support' / 'calling.py'}:Calling"
@@ -281,7 +281,7 @@ def two(place: Path) -> Path:
 
 def test_a_policy_that_only_requests_calls_after_the_last_job_is_stopped(two: Path) -> None:
     """A call was asked for at 4140, and comes at 4150 with the last end; the first that comes alone is that of 4160."""
-    assert Simulation.MAX_CALLS_AT_REST == 1_000
+    assert SimulatedRun.MAX_CALLS_AT_REST == 1_000
     done = simulate(two, "-w", "two.swf", "-e", "a", policy=CALLING)
     assert done.returncode == 5
     last = 4160 + 10 * 1_000

@@ -24,7 +24,7 @@ from pybatsched.runs.build import build
 from pybatsched.simulator.options import AUTO, Scenario
 from pybatsched.simulator.outputs.files import batsim_files
 from pybatsched.simulator.outputs.paje import ScheduleTrace
-from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.simulation import SimulatedRun
 from support.patience import PATIENCE_OF_WORK_S
 from support.process import Server
 from support.recordings import Recording
@@ -76,7 +76,7 @@ def play(
     scenario = scenario_of(recording)
     scenario = replace(scenario, options=replace(scenario.options, clock=clock))
     files = [*batsim_files(str(prefix)), *([ScheduleTrace(str(prefix))] if traced else [])]
-    simulation = Simulation(scenario, None if halting else scheduler, files)
+    simulation = SimulatedRun(scenario, None if halting else scheduler, files)
     try:
         if halting:
             exchanges = simulation.exchanges()
