@@ -93,7 +93,7 @@ class Actions:
     """Applies submissions and decisions to the state of one run, and builds the reply (`out`)."""
 
     def __init__(
-        self, jobs: JobTable, cluster: Cluster, validator: Validator, policy: PolicyCaller, field_check: FieldCheck
+        self, jobs: JobTable, cluster: Cluster, validator: Validator, caller: PolicyCaller, field_check: FieldCheck
     ) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
@@ -105,7 +105,7 @@ class Actions:
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self.jobs = jobs
         self.cluster = cluster
-        self.policy = policy
+        self.caller = caller
         self.field_check = field_check
         self.services = ServiceList()
         self._job = validator.job
@@ -182,7 +182,7 @@ class Actions:
 
     def submit(self, job: Job) -> None:
         """Give a waiting job to a service or the policy, or reject it if it is larger than the platform."""
-        policy, services = self.policy.policy, self.services
+        policy, services = self.caller.policy, self.services
         if not policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason: tuple[Any, ...] = ("asks for {} processors; expected at least 1", job.n_procs)
             if job.n_procs > 0:
@@ -196,12 +196,12 @@ class Actions:
         try:
             policy.on_job_submitted(job, self.now)
         except BaseException as error:  # noqa: BLE001  fail raises
-            self.policy.fail("on_job_submitted", error)
+            self.caller.fail("on_job_submitted", error)
 
     def release_held(self, gone: IntervalSet) -> None:
         """Release the jobs that are held on lost processors, and notify the policy."""
         for job, held_on in self.holds.lose(gone):
-            self.policy.call("on_job_released", job, held_on, self.now)
+            self.caller.call("on_job_released", job, held_on, self.now)
 
     def stop_job(self, job: Job) -> None:
         """Free the processors of a running job."""
@@ -261,7 +261,7 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        jobs = [job for job in jobs if not self.requeues.is_engines(job.wire_id)]
+        jobs = [job for job in jobs if not self.requeues.is_killed_by_engine(job.wire_id)]
         if jobs:
             self.requeues.kill(jobs)
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
@@ -337,6 +337,6 @@ class Actions:
     def open_registration(self) -> None:
         """Reopen the registration if it was finished."""
         if self.registration_finished:
-            if self.policy.policy.manages_registration:
+            if self.caller.policy.manages_registration:
                 raise Violation("registration open", "the policy has already finished the registration")
             self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

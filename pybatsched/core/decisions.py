@@ -1,4 +1,4 @@
-"""Decisions of a policy: one class per Batsim decision, and the engine's services.
+"""Decisions of a policy: one class per Batsim decision, and those that the engine carries out by several of them.
 
 The engine checks each decision, adds time stamps and the ids of requeued jobs, and sends it to Batsim. A policy names
 a job by `job.id`, which stays the same through kills and restarts.
@@ -57,7 +57,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     `simulator.decision_effects`, and one row in `protocol.v5_decisions` if Batsim 5 has it.
     """
 
-    #: The type in the protocol of Batsim 4; empty for the engine's services, which are never sent.
+    #: The type in the protocol of Batsim 4; empty for those that are never sent.
     v4_type: ClassVar[str] = ""
     #: The key of a field in the protocol of Batsim 4 where it is not the field's name.
     v4_keys: ClassVar[Mapping[str, str]] = NOTHING
@@ -222,13 +222,14 @@ class UnknownDecision(Decision, frozen=True):
 
 
 class Requeue(Decision, frozen=True):
-    """Kill a running job and requeue it as the same job, by the engine's service.
+    """Kill a running job and requeue it as the same job, by several decisions of Batsim.
 
-    ``work="all"`` restarts it from scratch, ``"rest"`` keeps the work done so far; `extra_s` seconds are added to the
-    work (the cost of a swap, for example). When the kill has taken effect, the engine calls `on_job_killed` and the
-    job waits again. If the job had ended before the kill, the engine calls `on_job_ended` and requeues nothing. `procs`
-    are the processors on which the policy intends to resume it; the engine stores them in ``job.resume_on``. `by` is
-    the job that it is preempted for, if there is one; reports show it.
+    ``work="all"`` restarts it from its last checkpoint, or from scratch if it has none; ``"rest"`` keeps the work done
+    so far. `extra_s` seconds are added to the work (the cost of a swap, for example). When the kill has taken effect,
+    the engine calls `on_job_killed` and the job waits again. If the job had ended before the kill, the engine calls
+    `on_job_ended` and requeues nothing. `procs` are the processors on which the policy intends to resume it; the
+    engine stores them in ``job.resume_on``. `by` is the job that it is preempted for, if there is one; reports show
+    it.
     """
 
     job_id: JobId
@@ -239,7 +240,7 @@ class Requeue(Decision, frozen=True):
 
 
 class StartAt(Decision, frozen=True):
-    """Hold processors for a waiting job from now on, and start it on them at a given time, by the engine's service.
+    """Hold processors for a waiting job from now on, and start it on them at a given time.
 
     Until then the job is *held*: its partition counts it as running until that time plus its estimate, so local
     schedulers plan around it as around a running job. The engine requests the call. If one of the processors becomes
@@ -259,7 +260,7 @@ class Release(Decision, frozen=True):
 
 
 class Replace(Decision, frozen=True):
-    """Start a waiting job with another size or duration, or extra seconds before its work, by the engine's service.
+    """Start a waiting job with another size or duration, or extra seconds before its work.
 
     A value of None changes nothing. `extra_s` seconds (a load) come before the job's work; this requires a profile of
     delays or a `duration_s`. Metrics count them as wait, and a `Requeue` does not keep them. Walltime and estimate grow
@@ -278,7 +279,7 @@ class Replace(Decision, frozen=True):
 
 
 class Reshape(Decision, frozen=True):
-    """Change the size and the times of a waiting job, by the engine's service. Nothing is sent to Batsim yet. O(1).
+    """Change the size and the times of a waiting job. Nothing is sent to Batsim yet. O(1).
 
     The run time, walltime and estimate of the submitted job are multiplied by `scale` and rounded to Batsim's tick. A
     second `Reshape` replaces the first. `job.n_procs`, `job.walltime` and `job.estimate` change at once. When the job

@@ -256,7 +256,7 @@ class Engine:
     def use_policy(self, caller: PolicyCaller) -> None:
         """Call this policy from now on."""
         self.policy, self.policy_name = caller.policy, caller.name
-        self.caller = self.actions.policy = caller
+        self.caller = self.actions.caller = caller
         self._is_instant = getattr(caller.policy.busy_until, "__func__", None) is Policy.busy_until
 
     def begin_policy(self) -> None:
@@ -330,7 +330,7 @@ class Engine:
             job = self.jobs.by_wire_id.get(wire_id)
             if job is not None and job.state is JobState.RUNNING and wire_id in progress:
                 is_inherited = job.id in self.cluster.inherited
-                self.actions.stop_job(job)  # this peer sends JOB_KILLED without JOB_COMPLETED
+                self.actions.stop_job(job)  # some peers send JOB_KILLED without JOB_COMPLETED
                 if is_inherited:
                     self._return_inherited(job)
                 requeues.stopped(job, event.timestamp)

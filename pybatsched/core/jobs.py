@@ -189,7 +189,7 @@ class Segment:
         return 0.0 if self.started_at is None or self.ended_at is None else self.ended_at - self.started_at
 
 
-#: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it.
+#: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it (or the peer).
 KillCause: TypeAlias = Literal["failure", "reservation", "decision"]
 
 
@@ -561,7 +561,7 @@ class JobTable:
         self.n_submitted += 1
 
     def rename(self, job: Job, wire_id: str) -> None:
-        """Change the id of the job in Batsim."""
+        """Change the id by which Batsim knows the job, before it gets its next segment."""
         del self.by_wire_id[job.wire_id]
         self.finished.add(job.wire_id, f"continued as {wire_id}")
         self.by_wire_id[wire_id] = job

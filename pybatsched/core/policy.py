@@ -113,16 +113,18 @@ class Policy:
     def on_job_ended(self, job: Job, now: float) -> None:
         """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free.
 
-        If its machine failed and it is requeued, the job waits again, and `on_failure` follows.
+        If the engine has killed and requeued it, because its machine failed or a reservation of hosts began, the job
+        waits again, `job.past[-1]` is what ran, and `on_failure` follows.
         """
 
     def on_job_killed(self, job: Job, now: float) -> None:
         """Handle a kill that took effect. After a `Requeue` the job waits again, else it has ended."""
 
     def on_failure(self, job: Job, now: float) -> None:
-        """Handle a job that was killed because its machine failed, and waits again (only with the option `on_failure`).
+        """Handle a job that waits again because the engine has killed it: its machine failed, or a reservation began.
 
-        `on_job_ended` was called for it before. By default it is handled as a new submission.
+        `on_job_ended` was called for it before. By default it is handled as a new submission. With the rule
+        `requeue_first` it belongs in front of the queue; several such jobs come in reverse order of submission.
         """
         self.on_job_submitted(job, now)
 

@@ -43,7 +43,7 @@ _SAME_S: Final = 1e-3
 
 
 class ReplyBuilder(Protocol):
-    """The interface of `pybatsched.core.actions.Actions` that services use to build the reply."""
+    """The interface of `pybatsched.core.actions.Actions` by which `Requeues` and `Holds` build the reply."""
 
     now: float
 
@@ -107,9 +107,8 @@ class Requeues:
         self._reply = reply
         self._kills = jobs.kills
         self._origins: dict[str, derive.Derivation] = {}  # of unfinished derived jobs, by their ids in Batsim
-        self._dynamic_profiles: set[tuple[str, str]] = (
-            set()
-        )  # (workload, name) of the policy's profiles that Batsim has
+        #: Workload and name of the profiles that the policy registered, as long as Batsim has them.
+        self._dynamic_profiles: set[tuple[str, str]] = set()
         self._by_policy = IdSet()  # ids of jobs that the policy registered
         self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
@@ -146,7 +145,7 @@ class Requeues:
             self.kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
 
-    def is_engines(self, wire_id: str) -> bool:
+    def is_killed_by_engine(self, wire_id: str) -> bool:
         """Return whether the engine is killing a job, without a decision of the policy."""
         pending = self._kills.get(wire_id)
         return pending is not None and pending.cause != "decision"
@@ -162,12 +161,8 @@ class Requeues:
     def stopped(self, job: Job, at: float) -> None:
         """Record that a kill took effect; Batsim's answer follows."""
         stop_job(job, at)
-        pending = self._kills.get(job.wire_id)
-        if pending is None:  # the policy did not request it
-            pending = self._kills[job.wire_id] = PendingKill(job, None)
-            if job.partition is not None:
-                job.partition.n_kills_pending += 1
-        pending.killed_at = at
+        self.kill([job])  # no effect, unless the peer killed it without a request
+        self._kills[job.wire_id].killed_at = at
 
     def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
         """Finish a kill. Return the stopped job, which waits again if it is requeued; None if it had ended before."""
@@ -228,7 +223,6 @@ class Requeues:
         assert requeue is not None
         assert pending.killed_at is not None
         assert job.started_at is not None
-        assert job.procs is not None
         elapsed_s = max(pending.killed_at - job.started_at, 0.0)
         share = (progress or {}).get("progress")
         own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
@@ -242,14 +236,16 @@ class Requeues:
             n = restarts.restart(saved, own_s, requeue.extra_s)
             if saved is not None and n:
                 kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
-                walltime, estimate = _left(walltime, cut_s), _left(estimate, cut_s)
+                walltime = _left(walltime, cut_s)
+                # For a job past its estimate only the walltime is known.
+                estimate = walltime if (estimate or cut_s) <= cut_s else _left(estimate, cut_s)
         else:
             segment = job.segment
             own = JobWork(segment.profile_name, job.profile, job.walltime, job.estimate)
             own = own if segment.load is None else segment.load.own
-            restarts.suspend(elapsed_s := own_s, requeue.extra_s)
+            elapsed_s = own_s
+            restarts.suspend(own_s, requeue.extra_s)
             walltime = _left(own.walltime, elapsed_s)
-            # For a job past its estimate only the walltime is known.
             estimate = walltime if (own.estimate or elapsed_s) <= elapsed_s else _left(own.estimate, elapsed_s)
         profile_name, profile = own.profile_name, own.profile
         walltime, estimate = (None if span_s is None else span_s + requeue.extra_s for span_s in (walltime, estimate))

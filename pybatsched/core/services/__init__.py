@@ -1,1 +1,1 @@
-"""Services of the engine for every policy: kill-and-requeue, derived jobs, predicted run times."""
+"""What the engine does for every policy: see `service` for the steps, and `order` for the services of a run."""

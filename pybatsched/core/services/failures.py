@@ -104,6 +104,8 @@ class Failures(Service):
 
     def machines_gone(self, procs: IntervalSet, at: float) -> None:  # noqa: ARG002
         """Kill the jobs that run on failed processors by one decision, and expect the repair. O(running * k)."""
+        if not procs:
+            return  # of a storage host
         if self.rule is not None:
             self._n_failures += 1
             reason = ("processors {} failed", procs)
@@ -159,9 +161,11 @@ class Failures(Service):
             self._end(job, is_useful=False)
 
     def ended(self, job: Job, cause: KillCause | None) -> None:
-        """Count the processor-seconds of a job that ended by itself, or at its walltime."""
-        if cause is None:
+        """Count the processor-seconds of a job that ended by itself, at its walltime, or by a rejection after kills."""
+        if cause is None and job.started_at is not None:
             self._end(job, is_useful=True)
+        elif cause is None:
+            self._lost_s += sum(segment.n_held * segment.ran_s for segment in job.past)
 
     def _end(self, job: Job, *, is_useful: bool) -> None:
         """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
@@ -192,7 +196,7 @@ class Failures(Service):
         self._useful_s += n * max(total_s - lost_s - overhead_s - extra_s, 0.0)
 
     def before_decide(self) -> None:
-        """Give the killed jobs to the policy in the order in which it puts them into its queue."""
+        """Give the killed jobs to the policy: in order, or in reverse order if it puts each in front of the others."""
         if not self._stopped:
             return
         actions = self._actions
@@ -203,7 +207,7 @@ class Failures(Service):
                 job.submitted_at = actions.now
         for job in jobs:
             if not actions.services.take(job):
-                actions.policy.call("on_failure", job, actions.now)
+                actions.caller.call("on_failure", job, actions.now)
 
     def excuses_promises(self) -> bool:
         """Return whether jobs were killed by failures or for reservations."""

@@ -93,7 +93,7 @@ class Feedback(Service):
             at, index = heapq.heappop(self._due)
             self._submit(self._jobs.pop(index), at)
         if not self._jobs and actions.static_jobs_done:
-            actions.policy.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=actions.now), actions.now)
+            actions.caller.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=actions.now), actions.now)
 
     def _submit(self, following: FollowingJob, at: float) -> None:
         """Register a job with its profile, and submit it as of a time."""

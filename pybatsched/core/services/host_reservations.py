@@ -9,6 +9,7 @@ a policy starts a job that would overlap, the engine gives it other processors, 
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -149,7 +150,7 @@ class HostReservations(Service):
         changed = self._advance(now)
         if changed:
             actions.release_held(changed & self._cluster.reserved)
-            actions.policy.call("on_machines_changed", changed, now)
+            actions.caller.call("on_machines_changed", changed, now)
 
     def _advance(self, now: float) -> IntervalSet:
         """Announce, begin and end the reservations that are due. Return the processors concerned."""
@@ -248,7 +249,7 @@ class HostReservations(Service):
             left_s = one.window.end_at - max(now, one.window.start_at)
             is_short = job.estimate is not None and job.estimate <= left_s + HALF_TICK
             if is_short and job.n_procs <= len(one.window.procs):
-                one.waiting.append(job)
+                insort(one.waiting, job, key=lambda waiting: waiting.seq)
                 return True
         return False
 
@@ -261,8 +262,6 @@ class HostReservations(Service):
         ]
         if not self._put_into(later, job, now):
             self._reject(job, reason)
-        for other in later:
-            other.waiting.sort(key=lambda waiting: waiting.seq)
 
     def _reject(self, job: Job, reason: d.Reason) -> None:
         self._actions.carry_out(d.RejectJob(job.id, reason=reason))

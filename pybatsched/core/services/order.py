@@ -26,8 +26,8 @@ def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Fe
     """Return the services that a policy needs with its options, for the rest of a run.
 
     `outages` and `feedback` belong to the run; all others begin with the policy. Within a step they are called in this
-    order: a job is submitted before a reservation begins, killed jobs are requeued before jobs start in reservations,
-    and the registration ends last.
+    order: a job that follows others is submitted before a reservation begins, the policy gets killed jobs before jobs
+    start in reservations, and the registration ends last.
     """
     services: list[Service] = [outages]
     if feedback is not None:

@@ -29,7 +29,7 @@ class PredictedEstimates(Service):
 
     def begin(self) -> None:
         """Let the predictor begin."""
-        self._actions.policy.call("begin", self._actions.cluster, of=self._predictions.predictor)
+        self._actions.caller.call("begin", self._actions.cluster, of=self._predictions.predictor)
 
     def follow(self, earlier: PredictedEstimates) -> None:
         """Continue with what an earlier predictor of the same name has learnt."""
@@ -54,11 +54,11 @@ class PredictedEstimates(Service):
         ending = {event.job_id for event in events if type(event) is e.JobCompleted}
         for job in due:
             if job.wire_id not in ending and self._predictions.correct(job, cluster, now):
-                self._actions.policy.call("on_estimate_changed", job, now)
+                self._actions.caller.call("on_estimate_changed", job, now)
 
     def submitted(self, job: Job) -> None:
         """Predict the run time of a waiting job."""
-        self._actions.policy.call("predict", job, self._actions.now, self._running(), of=self._predictions)
+        self._actions.caller.call("predict", job, self._actions.now, self._running(), of=self._predictions)
 
     def _running(self) -> Collection[Job]:
         """Return the running jobs. O(1) with one partition and no held job, else O(running)."""
@@ -71,7 +71,7 @@ class PredictedEstimates(Service):
     def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
         """Let the predictor learn from a job that ran."""
         if job.started_at is not None:
-            self._actions.policy.call("learn", job, job.ended_at, of=self._predictions)
+            self._actions.caller.call("learn", job, job.ended_at, of=self._predictions)
 
     def after_decide(self) -> None:
         """Request a call for the next end of an estimate of a running job, if a waiting job could start then."""
@@ -81,7 +81,7 @@ class PredictedEstimates(Service):
         at, job = self._predictions.next_correction(actions.cluster, actions.now)
         if job is None or actions.now < self._called_at <= at:
             return
-        if actions.policy.call("uses_new_estimates", actions.now):
+        if actions.caller.call("uses_new_estimates", actions.now):
             self._called_at = at
             actions.carry_out(d.CallMeLater(at, reason=("{} is expected to end then", job.id)))
 
