@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,6 +17,7 @@ import pybatsched as pb
 from pybatsched.cli import main
 from pybatsched.core import events as e
 from pybatsched.core.checkpoints import Checkpoints, checkpoints_of
+from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
@@ -26,6 +27,7 @@ from pybatsched.simulator.failure_events import FailureModel, checkpointed
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched.workload import model as workloads
 from pybatsched.workload.inject.checkpoints import Checkpointing, daly_interval_s, progress_remark, with_checkpoints
+from pybatsched_schedulers.fcfs import Fcfs
 
 Events = list[tuple[float, str, str]]
 
@@ -162,6 +164,29 @@ def test_the_walltime_shrinks_with_the_job() -> None:
     # K = 1: 130 - 55 + 2 = 77 s are left.
     assert times(run) == {"a": (0, 60), "dyn!w0.a.1": (70, 147)}
     assert run.jobs["dyn!w0.a.1"].final_state == e.COMPLETED_WALLTIME_REACHED
+
+
+class SeesEstimates(Fcfs):
+    """Notes the estimate and the walltime of each job that was killed."""
+
+    seen: ClassVar[list[tuple[float | None, float | None]]] = []
+
+    def on_failure(self, job: Job, now: float) -> None:
+        self.seen.append((job.estimate, job.walltime))
+        super().on_failure(job, now)
+
+
+def test_a_job_past_its_estimate_is_planned_with_the_rest_of_its_walltime() -> None:
+    """The estimate of 105 s, with a dump, is over at the kill after 120 s: the job continues from 110 s."""
+    jobs = Workload().job(
+        "a", n=1, s=200, walltime=600, estimate=100,
+        checkpoint_interval_s=50, checkpoint_dump_s=5, checkpoint_read_s=2,
+    )  # fmt: skip
+    SeesEstimates.seen.clear()
+    run, _ = failing(prepared(jobs), outages((120, 130)), policy=SeesEstimates)
+    left_s = 600 + 11 * 5 - (110 - 2)
+    assert SeesEstimates.seen == [(left_s, left_s)]
+    assert times(run) == {"a": (0, 120), "dyn!w0.a.1": (130, 237)}
 
 
 def _short() -> Workload:

@@ -149,6 +149,32 @@ def test_figures_count_failures_and_lost_work() -> None:
     }
 
 
+class GivesUp(Policy):
+    """Starts each job once, and rejects it after a failure."""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.partition = cluster.add_partition("all", cluster.procs)
+        self.decisions: list[d.Decision] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.decisions.append(d.ExecuteJob(job.id, self.partition.free.first(job.n_procs)))
+
+    def on_failure(self, job: Job, now: float) -> None:
+        self.decisions.append(d.RejectJob(job.id, reason="its machine failed"))
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        decisions, self.decisions = self.decisions, []
+        return decisions
+
+
+def test_the_work_of_a_job_that_is_rejected_after_a_failure_is_lost() -> None:
+    jobs = Workload().job("a", n=3, s=10, walltime=20)
+    session = Session(plan_for(GivesUp, on_failure="requeue_first"), checked=True)
+    FakeBatsim(jobs, 4, {"dynamic-jobs-enabled": True}, outage(4, 6, "0-1")).run(session.handle)
+    assert session.engine.figures["lost_work_s"] == 3 * 4.0
+    assert session.engine.figures["application_efficiency"] == 0.0
+
+
 class Stack(Policy):
     """Starts jobs on the lowest processors, the last one first; killed jobs go to the bottom, whatever the option."""
 
