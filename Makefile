@@ -156,7 +156,7 @@ test-compiled: compiled
 
 # Tests of the C extensions, built with GCC's address and undefined-behaviour sanitizers. A test process ends at the
 # first finding. See docs/reliability.md.
-ASAN_TESTS ?= tests/properties tests/policies tests/simulator/work/test_sharing.py
+ASAN_TESTS ?= tests/properties tests/policies
 SANITIZE := CFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYBATSCHED_PATIENCE=600 PYTHONPATH=build/asan
@@ -165,7 +165,7 @@ asan: $(VENV)/ready
 	cp -R pybatsched build/asan/pybatsched
 	cp -R schedulers/pybatsched_schedulers build/asan/pybatsched_schedulers
 	$(SANITIZE) $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
-	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.policies._profile, pybatsched.simulator.work._sharing'
+	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.policies._profile'
 	$(SANITIZE) $(SANITIZED) $(BIN)/pytest -n auto $(ASAN_TESTS)
 
 # Generate the platform files of all machines from pybatsched/machines.

@@ -20,7 +20,7 @@ IN_C = [
         extra_compile_args=["-ffp-contract=off"],
         optional=True,
     )
-    for name in ("policies._profile", "simulator.work._sharing")
+    for name in ("policies._profile",)
 ]
 
 

@@ -82,9 +82,8 @@ exit codes:
 def _build() -> str:
     """Return the kind of build: with the parts in C, or pure Python."""
     folder = Path(__file__).parents[1]
-    names = ("policies/_profile", "simulator/work/_sharing")
-    in_c = [any((folder / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES) for name in names]
-    return "compiled" if all(in_c) else "some parts in C" if any(in_c) else "pure Python"
+    is_in_c = any((folder / f"policies/_profile{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
+    return "compiled" if is_in_c else "pure Python"
 
 
 #: Commands that parse their whole command line themselves.

@@ -68,6 +68,11 @@ class Validator:
         if check is None:
             kind = type(decision).__name__
             raise Violation("known decision", f"{kind} is not a decision of pybatsched: {decision!r:.200}")
+        if type(decision) is d.ExecuteJob:
+            job = self._usual_start(decision)
+            if job is not None:
+                self._usable(decision.procs, job)
+                return decision
         # Only types matter here: a decision is well-formed if an earlier one with the same field types was.
         kinds = (type(decision), *map(type, astuple(decision)))
         to_plain = self._well_formed.get(kinds)
@@ -80,6 +85,22 @@ class Validator:
             raise Violation("finite numbers", f"the time stamp is {decision.timestamp}; expected a finite number")
         check(decision)
         return decision
+
+    def _usual_start(self, decision: d.ExecuteJob) -> Job | None:
+        """Return the waiting job of a start on as many processors as it needs, without options; else None.
+
+        Nearly all decisions are such starts. They need no other check than that the processors can be used.
+        """
+        if type(decision.job_id) is not str or type(decision.procs) is not IntervalSet:
+            return None
+        if decision.timestamp is not None or decision.mapping is not None or decision.storage_mapping is not None:
+            return None
+        if decision.additional_io_job is not None:
+            return None
+        job = self.jobs.alive.get(decision.job_id)
+        if job is None or job.state is not JobState.WAITING or len(decision.procs) != job.n_procs:
+            return None
+        return job
 
     def _check_fields(self, decision: d.Decision) -> None:
         for name, types in _field_types(type(decision)):

@@ -13,7 +13,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import SHORTEST_CALL_S, Execution, Handler, Steps, greeted
 from pybatsched.simulator.loop import SOON, Loop, Process
 from pybatsched.simulator.work.profiles import DELAY, PARALLEL, TOTAL, Frame, Work, progress_node
-from pybatsched.simulator.work.sharing import Resource, Sharing, User
+from pybatsched.simulator.work.sharing import SharedResource, Sharing, User
 
 if TYPE_CHECKING:
     from pybatsched.simulator.external_events import ExternalEvent
@@ -138,12 +138,12 @@ class ExactExecution(Execution):
             cpu = float(work.described["cpu"])
             return (cpu / len(job.alloc) if work.kind == TOTAL else cpu) / self._speeds[0]
         places = job.places()
-        cpus: dict[int, Resource] = {}
+        cpus: dict[int, SharedResource] = {}
         needs, bound = [], math.inf
         for host, amount in zip(places, work.flops(len(places)), strict=True):
             if amount > 0:
                 if host not in cpus:
-                    cpus[host] = Resource(self._speeds[host] * self._n_cores[host])
+                    cpus[host] = SharedResource(self._speeds[host] * self._n_cores[host])
                 needs.append((cpus[host], amount))
                 bound = min(bound, self._speeds[host] / amount)
         if not needs:

@@ -114,7 +114,20 @@ class JobFiles(Observer):
         finish, wait = start + runtime, start - sub
         turnaround = wait + runtime  # small numbers first: Batsim has more than double precision
         stretch = _stretch(wait, turnaround, runtime)
-        self._count(finish, wait, turnaround, stretch, success=success)
+        self._n_finished += 1
+        self._n_success += success
+        if finish > self._makespan:
+            self._makespan = finish
+        sums, maxima = self._sums, self._maxima
+        sums[0] += wait
+        sums[1] += turnaround
+        sums[2] += stretch
+        if wait > maxima[0]:
+            maxima[0] = wait
+        if turnaround > maxima[1]:
+            maxima[1] = turnaround
+        if stretch > maxima[2]:
+            maxima[2] = stretch
         self._file.write(
             _RAN
             % (
@@ -141,23 +154,6 @@ class JobFiles(Observer):
         if at >= self._flush_at:
             self._file.flush()
             self._flush_at = at + _FLUSH_INTERVAL_S
-
-    def _count(self, finish: float, wait: float, turnaround: float, stretch: float, *, success: bool) -> None:
-        """Count a job that ran."""
-        self._n_finished += 1
-        self._n_success += success
-        if finish > self._makespan:
-            self._makespan = finish
-        sums, maxima = self._sums, self._maxima
-        sums[0] += wait
-        sums[1] += turnaround
-        sums[2] += stretch
-        if wait > maxima[0]:
-            maxima[0] = wait
-        if turnaround > maxima[1]:
-            maxima[1] = turnaround
-        if stretch > maxima[2]:
-            maxima[2] = stretch
 
     def run_ended(self, now: float, joules: float, n_switches: tuple[int, int]) -> None:
         """Write ``_schedule.csv``. As in Batsim, means include rejected jobs."""

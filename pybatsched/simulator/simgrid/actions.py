@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pybatsched.simulator.work.sharing import Resource, Sharing, User
+from pybatsched.simulator.work.sharing import SharedResource, Sharing, User
 
 #: A shorter time is none (SimGrid's precision of times).
 NO_TIME_S: Final = 1e-9
@@ -69,7 +69,7 @@ class Actions:
 
     def start(
         self,
-        needs: Sequence[tuple[Resource, float]],
+        needs: Sequence[tuple[SharedResource, float]],
         on_end: Callable[[Action], None],
         hosts: Sequence[int],
         *,

@@ -33,7 +33,7 @@ from pybatsched.simulator.loop import END_OF_TIME_S, HALT, SAME_INSTANT_S, SOON,
 from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.work.profiles import AllPairs, Transfers
-from pybatsched.simulator.work.sharing import Resource
+from pybatsched.simulator.work.sharing import SharedResource
 
 #: A call of the kernel: it gets the process, and returns whether the process is ready again.
 Call: TypeAlias = "Callable[[Actor], bool]"
@@ -46,7 +46,7 @@ MASTER: Final = -1
 #: Flops of an executor on a host.
 Flops: TypeAlias = Sequence[tuple[int, float]]
 #: The resources of the links from a host to a host, and their latency.
-Way: TypeAlias = tuple[tuple[Resource, ...], float]
+Way: TypeAlias = tuple[tuple[SharedResource, ...], float]
 #: So many paths between hosts are kept: about a gigabyte of them.
 _MAX_WAYS: Final = 2_000_000
 
@@ -190,10 +190,10 @@ class SimgridLoop(Loop):
         self._routes = None if platform.network is None else Routes(platform.network)
         self._names = [host.name for host in platform.hosts]
         self._n_cores = [host.n_cores for host in platform.hosts]
-        self._cpus = [Resource(host.speed * host.n_cores) for host in platform.hosts]
-        self._links: dict[NetworkLink, Resource] = {}
+        self._cpus = [SharedResource(host.speed * host.n_cores) for host in platform.hosts]
+        self._links: dict[NetworkLink, SharedResource] = {}
         self._ways: dict[tuple[int, int], Way] = {}
-        self._needs_to_master: dict[int, tuple[list[tuple[Resource, float]], float, float]] = {}  # of a message
+        self._needs_to_master: dict[int, tuple[list[tuple[SharedResource, float]], float, float]] = {}  # of a message
         self._spawned: list[Process] = []
         self._changes: list[tuple[Callable[[], object] | None, Callable[[], object]]] = []
         self._ready: list[Actor] = []
@@ -546,12 +546,12 @@ class SimgridLoop(Loop):
         self._end_actor(actor)
         process.close()
 
-    def _needs_of(self, flops: Flops, transfers: Transfers) -> tuple[list[tuple[Resource, float]], float, float]:
+    def _needs_of(self, flops: Flops, transfers: Transfers) -> tuple[list[tuple[SharedResource, float]], float, float]:
         """Return the resources that a task needs, the bound of its rate by the network, and its latency."""
         needs = [(self._cpus[host], amount) for host, amount in flops if amount > 0.0]
         if isinstance(transfers, AllPairs):
             return self._with_all_pairs(needs, transfers)
-        amounts: dict[Resource, float] = {}
+        amounts: dict[SharedResource, float] = {}
         latency_s = weighted_s = 0.0
         for src, dst, amount in transfers:
             if amount <= 0.0:
@@ -569,8 +569,8 @@ class SimgridLoop(Loop):
         return needs, _bound_by(weighted_s), latency_s
 
     def _with_all_pairs(
-        self, needs: list[tuple[Resource, float]], transfers: AllPairs
-    ) -> tuple[list[tuple[Resource, float]], float, float]:
+        self, needs: list[tuple[SharedResource, float]], transfers: AllPairs
+    ) -> tuple[list[tuple[SharedResource, float]], float, float]:
         """Add equal transfers between all hosts of a task at once: equal counts give equal sums. O(pairs)."""
         amount, known = transfers.amount, self._ways
         try:
@@ -598,7 +598,7 @@ class SimgridLoop(Loop):
             for link in path.links:
                 resource = self._links.get(link)
                 if resource is None:
-                    resource = self._links[link] = Resource(link.bandwidth, is_fatpipe=link.is_fatpipe)
+                    resource = self._links[link] = SharedResource(link.bandwidth, is_fatpipe=link.is_fatpipe)
                 resources.append(resource)
             if len(self._ways) >= _MAX_WAYS:
                 self._ways.clear()

@@ -9,16 +9,13 @@ capacity.
 Two properties of SimGrid are kept. A user that has reached its bound is charged its last gain again in each later
 round, as long as other users grow on the same resource, so a little capacity may stay unused. A fat pipe loses in each
 round only the smallest use of its users.
-
-`Resource`, `User` and `Sharing` are the plain classes here, or their faster twins in C (`_sharing.c`) if those were
-built.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pybatsched.errors import InputError
 
@@ -29,7 +26,7 @@ USED_UP: Final = 1e-5
 MAX_ROUNDS: Final = 20_000_000
 
 
-class PlainResource:
+class SharedResource:
     """A host or a link. `uses` has the weights of its present users, the newest last."""
 
     __slots__ = ("capacity", "free", "is_fatpipe", "share", "uses")
@@ -37,7 +34,7 @@ class PlainResource:
     def __init__(self, capacity: float, *, is_fatpipe: bool = False) -> None:
         self.capacity = capacity
         self.is_fatpipe = is_fatpipe
-        self.uses: dict[tuple[PlainUser, int], float] = {}
+        self.uses: dict[tuple[User, int], float] = {}
         self.free = 0.0
         self.share = 0.0
 
@@ -50,22 +47,22 @@ class PlainResource:
         return load
 
 
-class PlainUser:
+class User:
     """A task: pairs of a resource and a weight above 0. A resource may occur several times. `bound` limits the rate."""
 
     __slots__ = ("_distinct", "bound", "gain", "needs", "rate")
 
-    def __init__(self, needs: Sequence[tuple[PlainResource, float]], bound: float = math.inf) -> None:
+    def __init__(self, needs: Sequence[tuple[SharedResource, float]], bound: float = math.inf) -> None:
         self.needs = needs
         self.bound = bound
         self.rate = 0.0
         self.gain = 0.0
-        self._distinct: Sequence[tuple[PlainResource, float]] | None = None
+        self._distinct: Sequence[tuple[SharedResource, float]] | None = None
 
-    def distinct_needs(self) -> Sequence[tuple[PlainResource, float]]:
+    def distinct_needs(self) -> Sequence[tuple[SharedResource, float]]:
         """Return the needs without resources that nothing else uses and that are like another one. O(needs)."""
         if self._distinct is None:
-            found: list[tuple[PlainResource, float]] = []
+            found: list[tuple[SharedResource, float]] = []
             alike: set[tuple[float, float, bool]] = set()
             for resource, weight in self.needs:
                 if len(resource.uses) == 1:
@@ -82,7 +79,7 @@ class PlainUser:
         self._distinct = None
 
 
-class PlainSharing:
+class Sharing:
     """Users and their rates. `solve` computes the rates of those that a change affects; the others keep theirs.
 
     Users affect each other if they have a resource in common, directly or through others. O(distinct needs) of the
@@ -90,9 +87,9 @@ class PlainSharing:
     """
 
     def __init__(self) -> None:
-        self._changed: dict[PlainResource, None] = {}
+        self._changed: dict[SharedResource, None] = {}
 
-    def add(self, user: PlainUser) -> None:
+    def add(self, user: User) -> None:
         """Let a user share its resources. A user without needs has the rate 1."""
         for index, (resource, weight) in enumerate(user.needs):
             if len(resource.uses) == 1:
@@ -103,7 +100,7 @@ class PlainSharing:
         user.forget_distinct()
         user.rate = 0.0 if user.needs else 1.0
 
-    def remove(self, user: PlainUser) -> None:
+    def remove(self, user: User) -> None:
         """Remove a user. Its rate is 0 then."""
         for index, (resource, _) in enumerate(user.needs):
             del resource.uses[user, index]
@@ -113,13 +110,13 @@ class PlainSharing:
             self._changed[resource] = None
         user.rate = 0.0
 
-    def change(self, resource: PlainResource) -> None:
+    def change(self, resource: SharedResource) -> None:
         """Record that a capacity, or the bound of a user of this resource, is another one."""
         for user, _ in resource.uses:
             user.forget_distinct()
         self._changed[resource] = None
 
-    def solve(self) -> Iterable[PlainUser]:
+    def solve(self) -> Iterable[User]:
         """Compute the rates of all users that changes since the last call affect, and return these users."""
         if not self._changed:
             return ()
@@ -130,8 +127,8 @@ class PlainSharing:
         return users
 
 
-def _affected(changed: Iterable[PlainResource]) -> tuple[dict[PlainUser, None], dict[PlainResource, None]]:
-    users: dict[PlainUser, None] = {}
+def _affected(changed: Iterable[SharedResource]) -> tuple[dict[User, None], dict[SharedResource, None]]:
+    users: dict[User, None] = {}
     resources = dict.fromkeys(changed)
     waiting = list(resources)
     while waiting:
@@ -145,7 +142,7 @@ def _affected(changed: Iterable[PlainResource]) -> tuple[dict[PlainUser, None], 
     return users, resources
 
 
-def _share(users: Iterable[PlainUser], resources: Iterable[PlainResource]) -> None:
+def _share(users: Iterable[User], resources: Iterable[SharedResource]) -> None:
     growing = dict.fromkeys(users)
     for user in growing:
         user.rate = 0.0
@@ -176,7 +173,7 @@ def _share(users: Iterable[PlainUser], resources: Iterable[PlainResource]) -> No
     raise too_many_rounds()
 
 
-def _grow_alone(user: PlainUser) -> None:
+def _grow_alone(user: User) -> None:
     """Let the last user grow that still grows, on its only resource: the same rounds, of which there may be many."""
     resource, weight = user.needs[0]
     rate, bound, free = user.rate, user.bound, resource.free
@@ -222,7 +219,7 @@ def too_many_rounds() -> InputError:
     )
 
 
-def _offer(resource: PlainResource, growing: Container[PlainUser]) -> bool:
+def _offer(resource: SharedResource, growing: Container[User]) -> bool:
     """Compute the share of each growing user; return whether there is one."""
     n_growing = 0
     for user, _ in resource.uses:
@@ -233,7 +230,7 @@ def _offer(resource: PlainResource, growing: Container[PlainUser]) -> bool:
     return n_growing > 0
 
 
-def _charge(resource: PlainResource) -> None:
+def _charge(resource: SharedResource) -> None:
     """Subtract the gains of a round, the newest user first, as in SimGrid."""
     free = resource.free
     if resource.is_fatpipe:
@@ -246,14 +243,3 @@ def _charge(resource: PlainResource) -> None:
         if free < USED_UP:
             free = 0.0
     resource.free = free
-
-
-if TYPE_CHECKING:
-    Resource = PlainResource
-    User = PlainUser
-    Sharing = PlainSharing
-else:
-    try:
-        from pybatsched.simulator.work._sharing import Resource, Sharing, User
-    except ImportError:  # not built
-        Resource, User, Sharing = PlainResource, PlainUser, PlainSharing

@@ -1,42 +1,21 @@
-"""Fair sharing, plain and in C: worked examples, a slow reference solver, and the properties of any fair share."""
+"""Fair sharing: worked examples, a slow reference solver, and the properties of any fair share."""
 
 from __future__ import annotations
 
-import gc
 import math
-import signal
 from dataclasses import dataclass, field
-from random import Random
-from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, strategies as st
-from support.built import built_part
 
 from pybatsched.errors import InputError
 from pybatsched.simulator.work import sharing
-from pybatsched.simulator.work.sharing import USED_UP, PlainResource, PlainSharing, PlainUser
-
-#: The classes of one of the twins.
-Twin: TypeAlias = Any
+from pybatsched.simulator.work.sharing import USED_UP, SharedResource, Sharing, User
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Build the twin in C from this checkout."""
-    return built_part("pybatsched.simulator.work._sharing", tmp_path_factory)
-
-
-@pytest.fixture(scope="module", params=["plain", "in C"])
-def twin(request: pytest.FixtureRequest) -> Twin:
-    if request.param == "in C":
-        return request.getfixturevalue("compiled")
-    return SimpleNamespace(Resource=PlainResource, User=PlainUser, Sharing=PlainSharing)
-
-
-def rates(twin: Twin, users: list[Any]) -> list[float]:
-    solver = twin.Sharing()
+def rates(users: list[Any]) -> list[float]:
+    solver = Sharing()
     for user in users:
         solver.add(user)
     solver.solve()
@@ -55,35 +34,33 @@ def rates(twin: Twin, users: list[Any]) -> list[float]:
         ([USED_UP / 2], [([(0, 1.0)], USED_UP / 8), ([(0, 1.0)], None)], [USED_UP / 8, USED_UP / 4]),
     ],
 )
-def test_a_resource_is_shared_by_its_users(
-    twin: Twin, capacities: list[float], users: list[Any], expected: list[float]
-) -> None:
-    resources = [twin.Resource(capacity) for capacity in capacities]
+def test_a_resource_is_shared_by_its_users(capacities: list[float], users: list[Any], expected: list[float]) -> None:
+    resources = [SharedResource(capacity) for capacity in capacities]
     made = [
-        twin.User([(resources[i], need) for i, need in needs], **({} if bound is None else {"bound": bound}))
+        User([(resources[i], need) for i, need in needs], **({} if bound is None else {"bound": bound}))
         for needs, bound in users
     ]
-    assert rates(twin, made) == expected
+    assert rates(made) == expected
 
 
-def test_a_fat_pipe_gives_each_user_all(twin: Twin) -> None:
-    pipe = twin.Resource(10.0, is_fatpipe=True)
-    assert rates(twin, [twin.User([(pipe, 1.0)]), twin.User([(pipe, 5.0)])]) == [10.0, 2.0]
+def test_a_fat_pipe_gives_each_user_all() -> None:
+    pipe = SharedResource(10.0, is_fatpipe=True)
+    assert rates([User([(pipe, 1.0)]), User([(pipe, 5.0)])]) == [10.0, 2.0]
 
 
-def test_a_bound_counts_again_in_later_rounds(twin: Twin) -> None:
+def test_a_bound_counts_again_in_later_rounds() -> None:
     """The second stops at 1 in the first round (5 each), and is charged 1 again in the second: 10 - 6 - 4 - 1 < 0."""
-    link = twin.Resource(10.0)
-    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 1.0)], bound=1.0)]) == [9.0, 1.0]
-    link = twin.Resource(12.0)
-    other = twin.Resource(1.0)
-    users = [twin.User([(link, 1.0)]), twin.User([(link, 1.0)], bound=1.0), twin.User([(link, 1.0), (other, 1.0)])]
-    assert rates(twin, users)[:2] == [10.0, 1.0]
+    link = SharedResource(10.0)
+    assert rates([User([(link, 1.0)]), User([(link, 1.0)], bound=1.0)]) == [9.0, 1.0]
+    link = SharedResource(12.0)
+    other = SharedResource(1.0)
+    users = [User([(link, 1.0)]), User([(link, 1.0)], bound=1.0), User([(link, 1.0), (other, 1.0)])]
+    assert rates(users)[:2] == [10.0, 1.0]
 
 
-def test_only_what_a_change_affects_is_solved_again(twin: Twin) -> None:
-    solver, left, right = twin.Sharing(), twin.Resource(4.0), twin.Resource(6.0)
-    a, b, c = twin.User([(left, 1.0)]), twin.User([(left, 1.0)]), twin.User([(right, 1.0)])
+def test_only_what_a_change_affects_is_solved_again() -> None:
+    solver, left, right = Sharing(), SharedResource(4.0), SharedResource(6.0)
+    a, b, c = User([(left, 1.0)]), User([(left, 1.0)]), User([(right, 1.0)])
     for user in (a, b, c):
         solver.add(user)
     assert set(solver.solve()) == {a, b, c}
@@ -97,14 +74,14 @@ def test_only_what_a_change_affects_is_solved_again(twin: Twin) -> None:
     assert a.rate == 2.0
 
 
-def test_a_fat_pipe_on_which_the_solver_would_not_end(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fat_pipe_on_which_the_solver_would_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second reaches its bound with a gain of 1e-9, which is all that the pipe loses in each later round."""
     monkeypatch.setattr(sharing, "MAX_ROUNDS", 1000)
-    pipe, host = twin.Resource(1e3, is_fatpipe=True), twin.Resource(2e12)
+    pipe, host = SharedResource(1e3, is_fatpipe=True), SharedResource(2e12)
     with pytest.raises(InputError, match="FATPIPE"):
-        rates(twin, [twin.User([(pipe, 1e-6), (host, 1e-6)]), twin.User([(pipe, 1.0)], bound=1e-9)])
+        rates([User([(pipe, 1e-6), (host, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
     with pytest.raises(InputError, match="FATPIPE"):
-        rates(twin, [twin.User([(pipe, 1e-6)]), twin.User([(pipe, 1.0)], bound=1e-9)])
+        rates([User([(pipe, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
 
 
 @dataclass
@@ -165,23 +142,23 @@ def systems(draw: st.DrawFn) -> Slow:
     return Slow(capacities, fat, draw(st.lists(user, min_size=1, max_size=6)))
 
 
-def built(twin: Twin, slow: Slow) -> tuple[list[Any], list[Any]]:
-    resources = [twin.Resource(c, is_fatpipe=f) for c, f in zip(slow.capacities, slow.fat, strict=True)]
-    return resources, [twin.User([(resources[r], w) for r, w in needs], bound) for needs, bound in slow.users]
+def built(slow: Slow) -> tuple[list[Any], list[Any]]:
+    resources = [SharedResource(c, is_fatpipe=f) for c, f in zip(slow.capacities, slow.fat, strict=True)]
+    return resources, [User([(resources[r], w) for r, w in needs], bound) for needs, bound in slow.users]
 
 
 @given(systems())
-def test_rates_equal_those_of_the_slow_solver_exactly(twin: Twin, slow: Slow) -> None:
+def test_rates_equal_those_of_the_slow_solver_exactly(slow: Slow) -> None:
     expected = slow.solve()
-    _, users = built(twin, slow)
-    assert rates(twin, users) == expected
+    _, users = built(slow)
+    assert rates(users) == expected
 
 
 @given(systems())
-def test_no_resource_is_overused_and_no_bound_exceeded(twin: Twin, slow: Slow) -> None:
+def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
     slow.solve()  # which gives up on what takes too many rounds
-    resources, users = built(twin, slow)
-    rates(twin, users)
+    resources, users = built(slow)
+    rates(users)
     for resource in resources:  # of a fat pipe, SimGrid gives more than there is if its users have other limits
         assert resource.is_fatpipe or resource.load() <= resource.capacity * (1 + 1e-9) + USED_UP
     for user in users:
@@ -189,12 +166,12 @@ def test_no_resource_is_overused_and_no_bound_exceeded(twin: Twin, slow: Slow) -
 
 
 @given(systems(), st.data())
-def test_any_order_of_changes_gives_the_same_rates(twin: Twin, slow: Slow, data: st.DataObject) -> None:
+def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObject) -> None:
     """Users are added in this order, with solutions in between; removed users have no effect."""
     expected = slow.solve()
-    resources, users = built(twin, slow)
-    solver = twin.Sharing()
-    passing = twin.User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
+    resources, users = built(slow)
+    solver = Sharing()
+    passing = User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
     for user in users:
         if not any(slow.fat) and data.draw(st.booleans()):  # a part of the users may need more rounds than all
             solver.solve()
@@ -206,106 +183,5 @@ def test_any_order_of_changes_gives_the_same_rates(twin: Twin, slow: Slow, data:
     assert [user.rate for user in users] == expected
 
 
-@given(st.randoms(use_true_random=False))
-def test_both_twins_agree_after_any_changes(compiled: Any, dice: Random) -> None:
-    plain = SimpleNamespace(Resource=PlainResource, User=PlainUser, Sharing=PlainSharing)
-    twins = (plain, compiled)
-    capacities = [dice.choice([1.0, 2.0, dice.uniform(0.1, 100)]) for _ in range(dice.randint(1, 14))]
-    resources = [[twin.Resource(capacity) for capacity in capacities] for twin in twins]
-    solvers = [twin.Sharing() for twin in twins]
-    users: list[list[Any]] = []
-    for _ in range(25):
-        kind = dice.choice(["add", "add", "remove", "capacity", "bound", "solve"])
-        if kind == "add":
-            needs = [
-                (dice.randrange(len(capacities)), dice.choice([1.0, 3.0, dice.uniform(0.1, 9)]))
-                for _ in range(dice.randint(0, 12))
-            ]
-            bound = dice.choice([math.inf, dice.uniform(0.01, 5)])
-            users.append(
-                [
-                    twin.User([(own[place], weight) for place, weight in needs], bound)
-                    for twin, own in zip(twins, resources, strict=True)
-                ]
-            )
-            for solver, user in zip(solvers, users[-1], strict=True):
-                solver.add(user)
-        elif kind == "remove" and users:
-            for solver, user in zip(solvers, users.pop(dice.randrange(len(users))), strict=True):
-                solver.remove(user)
-        elif kind == "capacity":
-            place, capacity = dice.randrange(len(capacities)), dice.uniform(0.1, 50)
-            for solver, own in zip(solvers, resources, strict=True):
-                own[place].capacity = capacity
-                solver.change(own[place])
-        elif kind == "bound" and users:
-            bound = dice.uniform(0.01, 5)
-            for solver, user in zip(solvers, dice.choice(users), strict=True):
-                user.bound = bound
-                for resource, _ in user.needs:
-                    solver.change(resource)
-        else:
-            for solver in solvers:
-                solver.solve()
-            assert [a.rate for a, _ in users] == [b.rate for _, b in users]
-            assert [a.load() for a in resources[0]] == [b.load() for b in resources[1]]
-
-
-def test_a_signal_interrupts_many_rounds(compiled: Any) -> None:
-    """The rounds would take hours: a fat pipe with many users, which loses almost nothing in each round."""
-    pipe, host = compiled.Resource(1e3, is_fatpipe=True), compiled.Resource(2e12)
-    users = [compiled.User([(pipe, 1e-6), (host, 1e-6)]) for _ in range(2_000)]
-    users.append(compiled.User([(pipe, 1.0)], bound=1e-9))
-    before = signal.signal(signal.SIGALRM, _interrupt)
-    try:
-        # patience: any time will do, because the rounds take hours
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(InterruptedError):
-            rates(compiled, users)
-    finally:
-        # patience: 0 switches the timer off
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _interrupt(_number: int, _frame: object) -> None:
     raise InterruptedError
-
-
-def test_the_twin_in_c_has_the_same_limits(compiled: Any) -> None:
-    assert compiled.USED_UP == USED_UP
-    assert compiled.MAX_ROUNDS == sharing.MAX_ROUNDS
-
-
-def test_wrong_arguments_are_refused(compiled: Any) -> None:
-    link = compiled.Resource(1.0)
-    solver = compiled.Sharing()
-    for wrong in (1, [1], [(link,)], [(link, "1")], [(PlainResource(1.0), 1.0)], [(link, 1.0), (link, None)]):
-        with pytest.raises(TypeError):
-            compiled.User(wrong)
-    for method in (solver.add, solver.remove, solver.change):
-        with pytest.raises(TypeError):
-            method(None)
-    user = compiled.User([(link, 1.0)])
-    with pytest.raises(KeyError):
-        solver.remove(user)
-    solver.add(user)
-    with pytest.raises(ValueError, match="already"):
-        solver.add(user)
-    solver.solve()
-    assert user.rate == 1.0
-
-
-def test_a_forgotten_user_leaves_its_resources(compiled: Any) -> None:
-    """Unlike the plain resource, one in C does not keep its users alive."""
-    link, solver = compiled.Resource(4.0), compiled.Sharing()
-    kept, forgotten = compiled.User([(link, 1.0), (link, 1.0)]), compiled.User([(link, 1.0)])
-    solver.add(forgotten)
-    solver.add(kept)
-    del forgotten
-    gc.collect()
-    solver.solve()
-    assert (kept.rate, link.load()) == (2.0, 4.0)
-    del link, solver
-    gc.collect()
-    assert kept.needs[0][0].load() == 4.0
