@@ -79,12 +79,12 @@ def random_workload(n_jobs: int, n_procs: int, load: float, largest: int | None 
     walltimes, as there are no other estimates.
     """
     largest = n_procs if largest is None else largest
-    workload = generate(Recipe("poisson", largest, seed=1, n_jobs=n_jobs, load=load * n_procs / largest))
+    workload = generate(Recipe("poisson", largest, seed=1, n_jobs=n_jobs, load=load))
     workload.n_procs = n_procs
     profiles = {}
     for job in workload.jobs:
         run_s = max(1, round(workload.profiles[job["profile"]]["delay"]))
-        job |= {"subtime": round(job["subtime"]), "profile": str(run_s), "walltime": 2 * run_s}
+        job |= {"subtime": round(job["subtime"] * largest / n_procs), "profile": str(run_s), "walltime": 2 * run_s}
         del job["estimate"]
         profiles[str(run_s)] = {"type": "delay", "delay": run_s}
     workload.profiles = profiles
