@@ -1,7 +1,7 @@
 """Build settings that pyproject.toml cannot express: the parts in C, and the paths of an editable install.
 
-Two data structures are also written in C. They are compiled if there is a C compiler; otherwise their twins in plain
-Python are used. PYBATSCHED_COMPILE=0 and editable installs compile nothing. `pybatsched --version` shows the kind of
+The availability profile is also written in C. It is compiled if there is a C compiler; otherwise its twin in plain
+Python is used. PYBATSCHED_COMPILE=0 and editable installs compile nothing. `pybatsched --version` shows the kind of
 build.
 """
 

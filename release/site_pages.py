@@ -103,10 +103,6 @@ SECTIONS: Final = {
 }
 
 
-#: Public names whose methods are in a base class that has a twin in C.
-_EXTENDS_A_TWIN: Final = frozenset({"IntervalSet"})
-
-
 class PublicName(NamedTuple):
     """A public name: where it is defined, and under which name there. A twin in C has a definition in Python."""
 
@@ -282,7 +278,7 @@ def _section_page(key: str) -> str:
     for one in _names_of(section):
         lines += [f"::: {one.identifier}", "    options:", f"      heading: {one.name}"]
         lines += [f"      toc_label: {one.name}", "      heading_level: 2"]
-        lines += ["      inherited_members: true", ""] if one.name in _EXTENDS_A_TWIN else [""]
+        lines.append("")
     return "\n".join(lines)
 
 

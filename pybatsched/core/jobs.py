@@ -85,7 +85,7 @@ class JobShape(NamedTuple):
 
 
 class JobState(enum.Enum):
-    """The state of a job; `TRANSITIONS` lists which state may follow which."""
+    """The state of a job; `TRANSITIONS` lists all changes of it."""
 
     __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
 
@@ -154,7 +154,7 @@ class Segment:
     )
 
     def __init__(self, wire_id: str, work: JobWork, load: StartupLoad | None = None) -> None:
-        #: The id in Batsim: the job's own, or another one after a requeue.
+        #: The id in Batsim: the job's own, or another one after a requeue or a replacement.
         self.wire_id = wire_id
         #: The name of its profile in Batsim.
         self.profile_name = work.profile_name
@@ -290,8 +290,9 @@ class Job:
         self.state = JobState.WAITING
         #: Batsim's final state, such as COMPLETED_SUCCESSFULLY; empty before its end.
         self.final_state = ""
-        self.whole = JobWork(profile_name, profile, walltime, self.requested)  # all of its work, for all shapes
-        self.rest: JobWork | None = None  # the rest of its work after a requeue, if that is less, or more
+        # All of its work, from which other shapes are computed, and its work after a requeue that is not a new start.
+        self.whole = JobWork(profile_name, profile, walltime, self.requested)
+        self.rest: JobWork | None = None
         #: Its present segment: the job in Batsim as which it waits or runs.
         self.segment = Segment(job_id, self.whole)
         #: Its finished segments, one for each kill with a requeue.
@@ -306,7 +307,7 @@ class Job:
         #: Its size and factor of times after the last `Reshape`; None if there was none.
         self.shape: JobShape | None = None
 
-    # What is said of its present segment; see `Segment`.
+    # Attributes of its present segment; see `Segment`.
     wire_id: str = _of_segment("wire_id")
     profile_name: str = _of_segment("profile_name")
     profile: Mapping[str, Any] | None = _of_segment("work.profile")

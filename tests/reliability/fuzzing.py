@@ -23,13 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from hypothesis import strategies as st
 from support.patience import PATIENCE_S, WorkLimit
 
 from pybatsched.errors import Interrupted, PolicyError, PybatschedError
-from reliability.cases import Dice, draw, smallest
+from reliability.cases import Dice, draw
 
 #: More work than any case may need, in seconds of this process's own processor time: no busy machine reaches it.
 CPU_S: Final = PATIENCE_S / 4
@@ -39,10 +39,10 @@ MEMORY_BYTES: Final = 2**30
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 KEPT: Final = Path("build/fuzz")
 _MAX_SHOWN: Final = 2000  # characters of pieces in a test
+Whole = TypeVar("Whole", list[bytes], bytes)
 #: So many cases are one example of Hypothesis, which takes as long as some cases.
 _BATCH: Final = 32
 _PLAIN: Final = bytes(20_000)  # behind the bytes of a case: all further choices are the first one
-_MOST_TRIES: Final = 2000
 
 
 class NotDocumentedError(Exception):
@@ -192,26 +192,22 @@ def outcome(target: Target, pieces: Iterable[bytes]) -> str:
 def run(target: Target, n: int, seed: int, *, most: int = 5) -> TargetResults:
     """Feed cases until n mutations have been fed; a few different findings at most."""
     tally = TargetResults(target.name)
-    found: dict[tuple[str, ...], tuple[int, Finding]] = {}
-    how = target.batches, f"{seed} {target.name}", n // _BATCH + 2
-    numbers = itertools.count()
+    found: dict[tuple[str, ...], Finding] = {}
 
     def play(batch: bytes) -> None:
-        number = next(numbers)
         for lead, more in target.cases(batch):
             if tally.n_mutations >= n or len(found) >= most:
                 raise _EnoughError
             limit.again()
             finding = _fed(target, n, seed, lead, more, tally)
             if finding is not None:
-                found.setdefault(finding.place, (number, finding))
+                found.setdefault(finding.place, finding)
 
     with WorkLimit(CPU_S) as limit, contextlib.suppress(_EnoughError):
-        draw(*how, play)
+        draw(target.batches, f"{seed} {target.name}", n // _BATCH + 2, play)
     tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    for place, (number, finding) in found.items():
-        batch = smallest(*how, number, lambda batch: bool(_failing(target, batch, place)), _MOST_TRIES)  # noqa: B023
-        finding.pieces = (batch and _failing(target, batch, place)) or finding.pieces
+    for finding in found.values():
+        finding.pieces = shrunk(target, finding)
         tally.findings.append(finding)
     return tally
 
@@ -245,20 +241,46 @@ def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes
         yield piece
 
 
-def _failing(target: Target, batch: bytes, place: tuple[str, ...]) -> list[bytes]:
-    """Return the pieces of the first case that fails at a place; none if there is no such case."""
-    with WorkLimit(CPU_S) as limit:
-        for lead, more in target.cases(batch):
-            limit.again()
-            fed: list[bytes] = []
-            try:
-                outcome(target, _noted(lead, more, target.n_mutated, fed))
-            except (KeyboardInterrupt, Interrupted):
-                raise
-            except BaseException as error:  # noqa: BLE001  as in run
-                if _place(error) == place:
-                    return fed
-    return []
+def shrunk(target: Target, finding: Finding, n_tries: int = 4000) -> list[bytes]:
+    """Leave out pieces, then bytes of the last ones, as long as the same comes out."""
+    tries = iter(range(n_tries))
+
+    def still(pieces: list[bytes]) -> bool:
+        if next(tries, None) is None:
+            return False
+        try:
+            with WorkLimit(CPU_S) as limit:
+                limit.again()
+                outcome(target, pieces)
+        except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
+            raise
+        except BaseException as error:  # noqa: BLE001  as in run
+            return _place(error) == finding.place
+        return False
+
+    pieces = finding.pieces
+    if not still(pieces):
+        return pieces
+    pieces = _without(pieces, still)
+    for place in range(len(pieces) - 1, -1, -1):
+        before, after = pieces[:place], pieces[place + 1 :]
+        pieces[place] = bytes(_without(pieces[place], lambda part: still([*before, bytes(part), *after])))  # noqa: B023
+    return pieces
+
+
+def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
+    """Leave out parts, large ones first, as long as `still` holds for the rest."""
+    size = len(whole) // 2
+    while size:
+        at = 0
+        while at < len(whole):
+            rest = whole[:at] + whole[at + size :]
+            if rest and still(rest):
+                whole = rest
+            else:
+                at += size
+        size //= 2
+    return whole
 
 
 @functools.cache

@@ -69,9 +69,7 @@ def test_a_finding_is_shrunk_printed_and_kept(n: int, monkeypatch: pytest.Monkey
     target = _target(feed, b'{"now": 1, "events": []}'.rjust(n))
     tally = run(target, 500, seed=1)
     (finding,) = tally.findings
-    lead, changed = finding.pieces
-    assert (lead, b"00" in changed) == (b"lead", True)
-    assert len(changed) <= max(n, 24) + 9  # it has one small change
+    assert (len(finding.pieces), len(finding.pieces[0])) == (1, max(n, 2))
     assert tally.outcomes["FOUND"] > 1  # the others are the same one
     assert tally.n_mutations == tally.n_cases == 500
     assert f"made-up, --seed 1, case {finding.index}" in finding.description()

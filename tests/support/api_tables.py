@@ -36,7 +36,7 @@ def tables() -> dict[str, str]:
         "hooks": _table("hook", "when", hooks),
         "asked": _table("method", "what it returns", asked),
         "decisions": _table("decision", "what it does", others),
-        "services": _table("service", "what it does", [decisions[name] for name in SERVICES]),
+        "services": _table("decision", "what it does", [decisions[name] for name in SERVICES]),
     }
 
 

@@ -120,6 +120,7 @@ class ServiceList:
         self.machines_gone = self._steps("machines_gone")
         self.machines_back = self._steps("machines_back")
         self.holds_back = self._steps("holds_back")
+        #: All steps between the events and the decisions.
         self.before_decide = (*self._steps("after_events"), *self._steps("before_decide"))
         self.adjust = self._steps("adjust")
         self.admit = self._steps("admit")

@@ -212,7 +212,7 @@ def _grow_in_fatpipe(rate: float, bound: float, free: float, weight: float, leas
 
 
 def too_many_rounds() -> InputError:
-    """Return the error to raise for a fat pipe on which the solver would not end. The twin in C raises it too."""
+    """Return the error to raise for a fat pipe on which the solver would not end."""
     return InputError(
         "the rates of tasks on a FATPIPE link cannot be computed: SimGrid's solver would need more than "
         f"{MAX_ROUNDS:,} rounds; expected another sharing policy of the link"
