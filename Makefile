@@ -31,7 +31,7 @@ lint: $(VENV)/ready
 	$(BIN)/ruff check .
 
 types: $(VENV)/ready
-	$(BIN)/mypy -p pybatsched -p pybatsched_schedulers
+	$(BIN)/mypy -p pybatsched -p pybatsched_schedulers -p pybatsched_studies
 	$(BIN)/mypy tests benchmarks examples release
 
 # Half of the hypothesis examples; `make long` runs all of them.
@@ -144,7 +144,7 @@ wheels:
 compiled: $(VENV)/ready
 	rm -rf build/compiled && mkdir -p build/compiled
 	cp -R pybatsched build/compiled/pybatsched
-	cp -R schedulers/pybatsched_schedulers build/compiled/pybatsched_schedulers
+	cp -R schedulers/pybatsched_schedulers studies/pybatsched_studies build/compiled
 	$(BIN)/python -W ignore setup.py -q build_ext --build-lib build/compiled --build-temp build/temp > build/compiled.log 2>&1 \
 	  || { cat build/compiled.log; exit 1; }
 	cd build && PYTHONPATH=compiled ../$(BIN)/python -m pybatsched --version | tee compiled.version
@@ -163,7 +163,7 @@ SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-n
 asan: $(VENV)/ready
 	rm -rf build/asan && mkdir -p build/asan
 	cp -R pybatsched build/asan/pybatsched
-	cp -R schedulers/pybatsched_schedulers build/asan/pybatsched_schedulers
+	cp -R schedulers/pybatsched_schedulers studies/pybatsched_studies build/asan
 	$(SANITIZE) $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
 	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.policies._profile'
 	$(SANITIZE) $(SANITIZED) $(BIN)/pytest -n auto $(ASAN_TESTS)

@@ -25,7 +25,7 @@ IN_C = [
 
 
 class EditableWheel(editable_wheel.editable_wheel):
-    """An editable install that compiles nothing, and adds both source directories to the path.
+    """An editable install that compiles nothing, and adds all source directories to the path.
 
     Setuptools would add a finder that comes after the path. A script next to a clone called ``pybatsched`` would then
     import the clone's directory as a namespace package.
@@ -37,7 +37,7 @@ class EditableWheel(editable_wheel.editable_wheel):
         super().run()
 
     def _select_strategy(self, name: str, tag: str, build_lib: str) -> editable_wheel.EditableStrategy:  # noqa: ARG002
-        return editable_wheel._StaticPth(self.distribution, name, [HERE, HERE / "schedulers"])  # noqa: SLF001
+        return editable_wheel._StaticPth(self.distribution, name, [HERE, HERE / "schedulers", HERE / "studies"])  # noqa: SLF001
 
 
 setup(

@@ -15,6 +15,7 @@ from pybatsched.runs.spec import RECORDS
 PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SCHEDULERS = sorted((ROOT / "schedulers" / "pybatsched_schedulers").rglob("*.py"))
+STUDIES = sorted((ROOT / "studies" / "pybatsched_studies").rglob("*.py"))
 
 #: Package -> the packages it may import, lowest first: no package imports one that is listed after it.
 #: `pybatsched` is the package itself, with what authors of policies and of experiments import from it.
@@ -89,10 +90,11 @@ MAY_NAME_OPTIONS = {
 
 
 def name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[parts[0] in {"schedulers", "studies"} :]).removesuffix(".__init__")
 
 
-NAMES = {name(path).removeprefix("schedulers.") for path in (*MODULES, *SCHEDULERS)}
+NAMES = {name(path) for path in (*MODULES, *SCHEDULERS, *STUDIES)}
 
 
 def imports(path: Path) -> set[str]:
@@ -139,7 +141,7 @@ def test_every_allowed_import_is_used() -> None:
 
 
 def test_only_runs_build_makes_the_inputs_of_the_simulator() -> None:
-    others = [path for folder in ("schedulers", "examples") for path in (ROOT / folder).rglob("*.py")]
+    others = [path for folder in ("schedulers", "studies", "examples") for path in (ROOT / folder).rglob("*.py")]
     found = {name(path) for path in (*MODULES, *others) if re.search(r"(?<!class )\bScenario\(", path.read_text())}
     assert found == {"pybatsched.runs.build"}
 
@@ -153,8 +155,8 @@ def test_the_docs_list_the_same_imports() -> None:
 
 
 def test_there_are_no_import_cycles() -> None:
-    files = [path for path in (*MODULES, *SCHEDULERS) if path.stem != "__init__"]
-    graph = {name(path).removeprefix("schedulers."): own_imports(path) for path in files}
+    files = [path for path in (*MODULES, *SCHEDULERS, *STUDIES) if path.stem != "__init__"]
+    graph = {name(path): own_imports(path) for path in files}
     done: set[str] = set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
@@ -182,8 +184,13 @@ def test_only_modules_with_sockets_import_zmq(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_nothing_imports_a_scheduler(path: Path) -> None:
-    assert not any("schedulers" in used for used in imports(path))
+def test_nothing_imports_a_scheduler_or_a_study(path: Path) -> None:
+    assert not any(used.startswith(("pybatsched_schedulers", "pybatsched_studies")) for used in imports(path))
+
+
+@pytest.mark.parametrize("path", SCHEDULERS, ids=name)
+def test_no_scheduler_imports_a_study(path: Path) -> None:
+    assert not any("studies" in used for used in imports(path))
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=name)
@@ -231,7 +238,7 @@ def test_no_module_has_a_vague_name() -> None:
 
 def test_no_two_public_classes_have_the_same_name() -> None:
     places: dict[str, list[str]] = {}
-    for path in (*MODULES, *SCHEDULERS):
+    for path in (*MODULES, *SCHEDULERS, *STUDIES):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name(path))

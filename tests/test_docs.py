@@ -58,7 +58,7 @@ def test_commands_are_all_on_their_page() -> None:
 
 def test_extras_are_installed_from_a_clone() -> None:
     """The package is on no index: `pip install pybatsched[...]` would fail or install something else."""
-    folders = ("docs", "examples", "pybatsched", "schedulers")
+    folders = ("docs", "examples", "pybatsched", "schedulers", "studies")
     pages = [ROOT / "README.md", *(path for name in folders for path in (ROOT / name).rglob("*.*"))]
     texts = [path.read_text() for path in pages if path.suffix in {".md", ".py", ".ipynb", ".yml"}]
     shown = re.compile(r"""pip install '\.\[([\w,]+)\]'|not_installed\(.*, "(\w+)"\)""")
@@ -200,13 +200,14 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 
 
-def test_examples_of_the_page_on_policies_hold() -> None:
-    page = (ROOT / "docs" / "policies.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+def test_examples_of_the_pages_on_policies_hold() -> None:
     shared: dict[str, object] = {}
-    for number, example in enumerate(examples, 1):
-        exec(compile(example, f"example {number} of docs/policies.md", "exec"), shared)
-    assert len(examples) == 10
+    studies = [f"studies/pybatsched_studies/{name}/README.md" for name in ("orders", "predictions")]
+    for page in ("docs/policies.md", *studies):
+        examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+        for number, example in enumerate(examples, 1):
+            exec(compile(example, f"example {number} of {page}", "exec"), shared)
+        assert len(examples) == (8 if page.startswith("docs") else 1)
 
 
 def test_the_page_on_workloads_describes_the_order_at_one_instant() -> None:
@@ -236,7 +237,7 @@ def test_the_platform_with_a_network_gives_the_times_shown(tmp_path: Path) -> No
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+    for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").rglob("*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
@@ -262,7 +263,7 @@ def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     assert what_was_run.count("<td>out/demo_week.json\n") == 3
 
 
-MODULES = [*sorted((ROOT / "pybatsched").rglob("*.py")), *sorted((ROOT / "schedulers").rglob("*.py"))]
+MODULES = [path for name in ("pybatsched", "schedulers", "studies") for path in sorted((ROOT / name).rglob("*.py"))]
 WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text()]
 
 

@@ -1,15 +1,19 @@
-"""Read published studies, and judge each claim by the measured value (`pybatsched.campaign.measures`)."""
+"""Read published studies, and judge each claim by the measured value (`pybatsched.campaign.measures`).
+
+A study is a package with `campaign.toml`, `quick.toml` and `study.toml`. An entry point of the group
+``pybatsched.studies`` names it.
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from importlib import resources
-from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import metadata, resources
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -22,6 +26,8 @@ from pybatsched.workload.names import parsed
 
 if TYPE_CHECKING:
     import polars as pl
+
+GROUP: Final = "pybatsched.studies"
 
 Status = Literal["exact", "within noise", "trend only", "not reproducible"]
 
@@ -122,20 +128,25 @@ class Verdict:
 
 
 def names() -> list[str]:
-    """Return the names of all studies."""
-    return sorted(part.name for part in _folder().iterdir() if part.joinpath("study.toml").is_file())
+    """Return the names of all installed studies."""
+    return sorted(_installed())
 
 
 def read_study(name: str) -> Study:
     """Read a study. Raises InputError with the names of all studies if the name is unknown."""
-    if name not in names():
-        raise InputError(f"unknown study {name!r:.60}; expected one of {', '.join(names())}")
-    folder = _folder().joinpath(name)
-    content = tomllib.loads(folder.joinpath("study.toml").read_text(encoding="utf-8"), parse_float=Decimal)
-    campaigns = [
-        spec_of(tomllib.loads(folder.joinpath(file).read_text(encoding="utf-8")), f"{name}/{file}")
-        for file in ("campaign.toml", "quick.toml")
-    ]
+    installed = _installed()
+    if name not in installed:
+        raise InputError(f"unknown study {name!r:.60}; expected one of {', '.join(sorted(installed)) or 'none'}")
+    package = installed[name].value
+    try:
+        folder = resources.files(package)
+        texts = {file: folder.joinpath(file).read_text(encoding="utf-8") for file in _FILES}
+    except (ImportError, OSError) as error:
+        raise InputError(f"study {name} ({package}): expected a package with {', '.join(_FILES)}: {error}") from None
+    content = _parsed(texts["study.toml"], f"{name}/study.toml", parse_float=Decimal)
+    campaigns = [spec_of(_parsed(texts[file], f"{name}/{file}"), f"{name}/{file}") for file in _FILES[:2]]
+    if missing := [key for key in ("title", "about", "claim", "quick") if key not in content]:
+        raise InputError(f"{name}/study.toml: expected {missing[0]}, found none")
     try:
         claims, quick = (tuple(Claim.model_validate(claim) for claim in content[key]) for key in ("claim", "quick"))
     except ValidationError as error:
@@ -143,8 +154,18 @@ def read_study(name: str) -> Study:
     return Study(name, content["title"], content["about"].strip(), claims, quick, campaigns[0], campaigns[1])
 
 
-def _folder() -> Traversable:
-    return resources.files("pybatsched.campaign.papers")
+_FILES: Final = ("campaign.toml", "quick.toml", "study.toml")
+
+
+def _installed() -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+
+
+def _parsed(text: str, where: str, **options: Any) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, **options)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def needed(claim: Claim, campaign: Spec) -> set[str]:

@@ -35,8 +35,7 @@ measured but do not count. Claims that were not measured do not count either.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `reproduce`."""
     add = parser.add_argument
-    text = f"one of {', '.join(studies.names())}; without it, all studies are listed"
-    add("study", nargs="?", metavar="STUDY", help=text)
+    add("study", nargs="?", metavar="STUDY", help="name of an installed study; without it, all studies are listed")
     add("--list", action="store_true", help="list the studies")
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="run a small version on random workloads, without logs")

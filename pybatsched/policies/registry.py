@@ -51,8 +51,6 @@ INCLUDED: Final = {
     "ujfb": "pybatsched_schedulers.ujfb.policy:Ujfb",
     "locality": "pybatsched_schedulers.locality.policy:Locality",
     "reallocation": "pybatsched_schedulers.reallocation.policy:Reallocation",
-    "published_predictsim": "pybatsched_schedulers.published_predictsim:PublishedPredictsim",
-    "published_rlscheduler": "pybatsched_schedulers.published_rlscheduler:PublishedRlscheduler",
     "rl": "pybatsched_schedulers.rl:Rl",
 }
 

@@ -94,4 +94,5 @@ def test_a_named_model_below_another_model_is_loaded() -> None:
 
 def test_the_included_policies_are_those_of_the_entry_points() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"][registry.GROUP] == registry.INCLUDED
+    shipped = project["entry-points"][registry.GROUP]
+    assert {name: place for name, place in shipped.items() if "studies" not in place} == registry.INCLUDED

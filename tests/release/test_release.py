@@ -104,7 +104,7 @@ def test_the_bill_of_materials(bill: Any, found: Any) -> None:
 
 def test_all_packages_are_in_the_wheel() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    roots = (ROOT, "pybatsched"), (ROOT / "schedulers", "pybatsched_schedulers")
+    roots = [(ROOT, "pybatsched"), *((ROOT / kind, f"pybatsched_{kind}") for kind in ("schedulers", "studies"))]
     found = [
         ".".join(path.parent.relative_to(root).parts)
         for root, name in roots
@@ -182,6 +182,7 @@ def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
         "setup.py",
         "pybatsched/policies/_profile.c",
         "schedulers/pybatsched_schedulers/easy.py",
+        "studies/pybatsched_studies/dbf/backfilling/study.toml",
     } <= names
 
 

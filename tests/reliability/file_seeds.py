@@ -290,7 +290,7 @@ def read_histories(path: Path) -> None:
 
 def campaigns() -> list[bytes]:
     """Campaign files: the example, and those of the published studies."""
-    papers = sorted((ROOT / "pybatsched" / "campaign" / "papers").glob("*/quick.toml"))
+    studies = sorted((ROOT / "studies").rglob("quick.toml"))
     rich = b"""name = "rich"
 seeds = [1, 2]
 repeats = 2
@@ -321,7 +321,7 @@ figure = "mean_wait_s"
 by = "compression"
 where = { policy = "cbf" }
 """
-    return [rich, rich, (ROOT / "examples" / "campaign.toml").read_bytes(), *(path.read_bytes() for path in papers)]
+    return [rich, rich, (ROOT / "examples" / "campaign.toml").read_bytes(), *(path.read_bytes() for path in studies)]
 
 
 def read_campaign(path: Path) -> None:

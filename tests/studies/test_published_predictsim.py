@@ -20,7 +20,7 @@ from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.logs.conversion import to_workload
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.walltimes import Walltimes
-from pybatsched_schedulers.published_predictsim import PublishedPredictsim
+from pybatsched_studies.predictions.published import PublishedPredictsim
 
 KTH = "KTH-SP2-1996-2.swf.gz"
 N_PROCS = 8

@@ -1,0 +1,1 @@
+"""Deadline-based backfilling (N'Takpé and Suter, Compas 2016)."""

@@ -1,0 +1,1 @@
+"""EASY with exact run times (predictsim, SC 2015)."""

@@ -1,0 +1,1 @@
+"""Locality (Gonthier, Larsson, Marchal, Nettelblad and Thibault, APDCM 2024)."""

@@ -1,0 +1,1 @@
+"""Orders of the queue (RLScheduler, SC 2020)."""

@@ -1,0 +1,1 @@
+"""Predicted run times (predictsim, SC 2015)."""

@@ -1,0 +1,1 @@
+"""Reallocation (Caniou, Charrier and Desprez, AusPDC 2011)."""

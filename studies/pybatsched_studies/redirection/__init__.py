@@ -1,0 +1,1 @@
+"""Redirection (Faure, Lucarelli, Richard and Trystram, IPDPSW 2020)."""
