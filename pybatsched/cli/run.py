@@ -16,6 +16,7 @@ from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
+from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.core.services.host_reservations import specs_of
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
@@ -39,7 +40,7 @@ from pybatsched.workload import Workload, prepare
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.batsim5 import to_batsim5
 from pybatsched.workload.jobs import full_id
-from pybatsched.workload.resample.feedback import held_back
+from pybatsched.workload.resample.feedback import without_followers
 
 EPILOG: Final = """\
 examples:
@@ -96,7 +97,7 @@ class _PreparedRun:
     workloads: Mapping[str, Workload]
     how: Mapping[str, Any]
     warnings: Sequence[str]
-    feedback_jobs: Sequence[Mapping[str, Any]]  # those that Batsim does not submit
+    feedback_jobs: Sequence[FollowingJob]  # those that Batsim does not submit
     digests: Mapping[str, list[dict[str, str]]]
     launcher: batsim.Launcher
     version: str
@@ -200,7 +201,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     fitted = fit(jobs, spec.workloads, machine, platform)
     workloads = fitted.workloads
     check_workloads(workloads, plan.field_models(), platform)
-    submitted, feedback_jobs = _without_feedback_jobs(workloads)
+    submitted, feedback_jobs = without_followers(workloads)
     if not options.keys() & {"--sched-cfg", "--sched-cfg-file", "--mmax"}:  # else the options or hosts may be others
         check_reservations(specs_of(plan.options_for(None)), platform)
     warnings = [*platform.remarks, *platform.refused, *fitted.warnings]
@@ -246,15 +247,6 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
         options,
     )
     return run, results
-
-
-def _without_feedback_jobs(workloads: Mapping[str, Workload]) -> tuple[dict[str, Workload], list[dict[str, Any]]]:
-    """Return the workloads that Batsim submits, and the jobs that follow others. Raises InputError."""
-    submitted, feedback_jobs = {}, []
-    for name, workload in workloads.items():
-        submitted[name], held = held_back(name, workload)
-        feedback_jobs += held
-    return submitted, feedback_jobs
 
 
 def _launcher(args: argparse.Namespace, readable: Sequence[str], writable: str | Path) -> batsim.Launcher:

@@ -27,7 +27,7 @@ from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.policy_calls import IdleCalls, PolicyCaller
 from pybatsched.core.services.failures import Outages
-from pybatsched.core.services.feedback import Feedback, feedback_of
+from pybatsched.core.services.feedback import Feedback, FollowingJob
 from pybatsched.core.services.order import needs_of, services_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import InputError, PolicyError, RemoteProtocolError, setting
@@ -76,14 +76,20 @@ class Engine:
     """One run of one policy.
 
     `make_policy` is called with SIMULATION_BEGINS and returns the policy, because options may come from Batsim too.
-    `policy_name` is for messages. With `checked`, the invariants of the state are asserted after each step (tests).
+    `policy_name` is for messages. `feedback_jobs` are jobs that the engine submits, because they follow others. With
+    `checked`, the invariants of the state are asserted after each step (tests).
     """
 
     #: The maximum number of decisions for one message, in addition to four for each unfinished job.
     MAX_DECISIONS: ClassVar[int] = 1_000_000
 
     def __init__(
-        self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
+        self,
+        make_policy: Callable[[e.SimulationBegins], Policy],
+        policy_name: str,
+        *,
+        feedback_jobs: Sequence[FollowingJob] = (),
+        checked: bool = False,
     ) -> None:
         self.policy_name = policy_name
         self.jobs = JobTable()
@@ -95,6 +101,7 @@ class Engine:
         self.caller: PolicyCaller
         self.actions: Actions
         self.outages = Outages()
+        self.feedback_jobs = feedback_jobs
         self.feedback: Feedback | None = None
         self.validator: Validator
         self.machines_settled = False  # no machine that is unavailable now comes back
@@ -242,10 +249,10 @@ class Engine:
         self.use_policy(caller)
         self.actions.start_reply(self.now)
         self.actions.static_jobs_done = event.workloads is not None and not event.workloads
-        self.feedback = feedback_of(event.extra, self.actions)
-        if self.feedback is not None:
+        if self.feedback_jobs:
             if not self.validator.dynamic_jobs:
                 raise InputError(f"feedback: expected a Batsim that is started with {setting('dynamic_jobs')}")
+            self.feedback = Feedback(self.feedback_jobs, self.actions)
             self.feedback.check_policy(policy, self.policy_name)
         self.began = True
         self.begin_policy()

@@ -126,7 +126,7 @@ class _Live:
     def __init__(
         self, scenario: Scenario, plan: PolicyPlan, tau_s: float, evaluated: AbstractSet[str] | None, *, checked: bool
     ) -> None:
-        self.engine = Engine(plan.make, plan.source.name, checked=checked)
+        self.engine = Engine(plan.make, plan.source.name, feedback_jobs=scenario.feedback_jobs(), checked=checked)
         self.last_events: tuple[e.Event, ...] = ()
         self.reply: _Reply | None = None
         self._begins: e.SimulationBegins | None = None

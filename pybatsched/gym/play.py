@@ -84,7 +84,7 @@ class Play:
         self._n_jobs = max(sum(size <= self._n_procs for size in counted), 1)  # others are rejected
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
-        self._engine = Engine(plan.make, plan.source.name)
+        self._engine = Engine(plan.make, plan.source.name, feedback_jobs=scenario.feedback_jobs())
         self._simulation = SimulatedRun(scenario, None, [self._record])
         self._exchanges = self._simulation.exchanges()
         self._decisions: list[d.Decision] = []

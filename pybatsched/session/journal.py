@@ -29,7 +29,7 @@ import msgspec
 
 from pybatsched import locks
 from pybatsched.core.events import Resource, SimulationBegins
-from pybatsched.core.services.feedback import FEEDBACK_JOBS
+from pybatsched.core.services.feedback import FEEDBACK_JOBS, FollowingJob
 from pybatsched.errors import InputError, setting
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.version import __version__
@@ -67,10 +67,10 @@ class JournalWriter:
         plan: PolicyPlan,
         begins: SimulationBegins | None,
         options: Mapping[str, Any],
-        feedback_jobs: Sequence[Mapping[str, Any]] = (),
+        feedback_jobs: Sequence[FollowingJob] = (),
     ) -> None:
         """Write the versions, the policy with its options, the machine, and jobs that Batsim does not know."""
-        added = {FEEDBACK_JOBS: _packable(list(feedback_jobs))} if feedback_jobs else {}
+        added = {FEEDBACK_JOBS: _packable(msgspec.to_builtins(feedback_jobs))} if feedback_jobs else {}
         self._write(
             record="header",
             format=FORMAT,

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from pybatsched.core.services.feedback import FEEDBACK_JOBS
+from pybatsched.core import events as e
+from pybatsched.core.services.feedback import FEEDBACK_JOBS, following_jobs
 from pybatsched.errors import InputError, PybatschedError, UntrustedFileError, setting
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file
+from pybatsched.protocol import Message
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.session import Session
 from pybatsched.session.transcript import is_same
@@ -39,6 +41,17 @@ class ReplayResult:
     note: str
 
 
+class _RecordedSession(Session):
+    """The session of a journal. Earlier versions recorded the jobs that follow others in SIMULATION_BEGINS."""
+
+    def _receive_first(self, raw: bytes) -> Message[e.Event] | bytes:
+        received = super()._receive_first(raw)
+        for event in () if isinstance(received, bytes) else received.items:
+            if isinstance(event, e.SimulationBegins) and FEEDBACK_JOBS in event.extra:
+                self.engine.feedback_jobs = following_jobs(event.extra[FEEDBACK_JOBS])
+        return received
+
+
 def session_for(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> Session:
     """Create a session from the journal's header, or with the user's own `policy` and options (`given`)."""
     header = reader.header
@@ -55,7 +68,7 @@ def session_for(reader: JournalReader, policy: str | None = None, given: Mapping
     if PurePath(policy or recorded).name == PurePath(recorded).name:  # else it has other options
         recorded_options = registry.Recorded(header["given"], header["from_file"], reader.is_trusted)
         plan = replace(plan, recorded=recorded_options)
-    return Session(plan, feedback_jobs=header.get(FEEDBACK_JOBS, ()))
+    return _RecordedSession(plan, feedback_jobs=following_jobs(header.get(FEEDBACK_JOBS, [])))
 
 
 def replay(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> ReplayResult:

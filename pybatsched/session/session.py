@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
-from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import (
     InputError,
     Interrupted,
@@ -25,6 +24,7 @@ from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
+    from pybatsched.core.services.feedback import FollowingJob
     from pybatsched.policies.registry import PolicyPlan
     from pybatsched.session.journal import JournalWriter
 
@@ -34,10 +34,9 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and returns the reply.
 
-    `feedback_jobs` are jobs that follow others, which a Batsim that was started without them does not send
-    (`pybatsched.core.services.feedback`). `watch` is called with every exchange. `say` is called at the start with
-    warnings about features that this Batsim lacks. With `keeps_notes` the job metadata that Batsim 5 cannot store is
-    kept in memory.
+    `feedback_jobs` are jobs that the engine submits, because they follow others. `watch` is called with every exchange.
+    `say` is called at the start with warnings about features that this Batsim lacks. With `keeps_notes` the job
+    metadata that Batsim 5 cannot store is kept in memory.
     """
 
     def __init__(
@@ -50,17 +49,16 @@ class Session:
         checked: bool = False,
         say: Callable[[str], None] | None = None,
         keeps_notes: bool = False,
-        feedback_jobs: Sequence[Mapping[str, Any]] = (),
+        feedback_jobs: Sequence[FollowingJob] = (),
     ) -> None:
         self.plan = plan
-        self.engine = Engine(plan.make, plan.source.name, checked=checked)
+        self.engine = Engine(plan.make, plan.source.name, feedback_jobs=feedback_jobs, checked=checked)
         self.n_messages = 0
         self._journal = journal
         self._watch = watch
         self._max_bytes = max_bytes
         self._say = say
         self._keeps_notes = keeps_notes
-        self._feedback_jobs = feedback_jobs
         self._codec: Codec = v4
         #: The last reply.
         self.reply = Reply(0.0, ())
@@ -81,7 +79,7 @@ class Session:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
-            registers = {BatsimFeature.DYNAMIC_JOBS} if self._feedback_jobs else set()
+            registers = {BatsimFeature.DYNAMIC_JOBS} if self.engine.feedback_jobs else set()
             self._codec = _codec_for(raw, self.plan.needs() | registers)
         codec, journal = self._codec, self._journal
         try:
@@ -92,8 +90,6 @@ class Session:
                 events = message.items
                 if codec is not v4:  # which changes no order and no decision
                     events = codec.order(events)
-                if self._feedback_jobs and not self.engine.began:
-                    events = tuple(map(self._with_feedback_jobs, events))
                 reply = self.engine.step(message.now, events)
                 if codec is not v4:
                     reply = Reply(reply.now, codec.prepare(reply.decisions))
@@ -134,7 +130,7 @@ class Session:
         )
         if self._journal is not None:
             if self.n_messages == 1:
-                self._journal.header(self.plan, None, self.plan.given, self._feedback_jobs)
+                self._journal.header(self.plan, None, self.plan.given, self.engine.feedback_jobs)
             self._journal.request(self.n_messages, b"".join(parts), self._max_bytes)
             self._journal.error(self.n_messages, type(error).__name__, str(error))
         raise error
@@ -163,7 +159,7 @@ class Session:
         """Close the journal, if there is one, and record how the run ended."""
         if self._journal is not None:
             if not self.n_messages:
-                self._journal.header(self.plan, None, self.plan.given, self._feedback_jobs)
+                self._journal.header(self.plan, None, self.plan.given, self.engine.feedback_jobs)
             self._journal.end(how)
             self._journal.close()
 
@@ -223,7 +219,7 @@ class Session:
                 self.plan,
                 begins,
                 self._options(begins or e.SimulationBegins(config=config, timestamp=0.0)),
-                self._feedback_jobs,
+                self.engine.feedback_jobs,
             )
             self._journal.request(1, raw, self._max_bytes)
         if failure is not None:
@@ -233,12 +229,6 @@ class Session:
             for text in self._codec.missing(source.cls, source.name, keeps_notes=self._keeps_notes):
                 self._say(text)
         return received
-
-    def _with_feedback_jobs(self, event: e.Event) -> e.Event:
-        """Add the jobs that follow others to SIMULATION_BEGINS; return all other events unchanged."""
-        if not isinstance(event, e.SimulationBegins):
-            return event
-        return msgspec.structs.replace(event, extra={**event.extra, FEEDBACK_JOBS: self._feedback_jobs})
 
     def _options(self, begins: e.SimulationBegins | None) -> dict[str, object]:
         try:

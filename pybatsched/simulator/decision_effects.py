@@ -357,7 +357,7 @@ class DecisionEffects:
         """Count a registered job, and acknowledge it."""
         world = self._world
         world.n_submitted += 1
-        world.held_back.pop(decision.job_id, None)
+        world.held_back.discard(decision.job_id)
         if world.options.acknowledge_dynamic_jobs:
             world.add_submitted(world.jobs[decision.job_id])
 

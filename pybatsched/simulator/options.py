@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.platform.model import Platform
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.workload.model import Workload
-from pybatsched.workload.resample.feedback import has_feedback
+from pybatsched.workload.resample.feedback import has_feedback, without_followers
 
 AUTO: Final = "auto"
 EXACT: Final = "exact"
@@ -74,3 +75,7 @@ class Scenario:
     def __post_init__(self) -> None:
         if not self.options.dynamic_jobs and any(map(has_feedback, self.workloads.values())):
             object.__setattr__(self, "options", replace(self.options, dynamic_jobs=True))
+
+    def feedback_jobs(self) -> list[FollowingJob]:
+        """Return the jobs that the engine submits, because they follow others. O(n)."""
+        return without_followers(self.workloads)[1]

@@ -111,13 +111,14 @@ def run_policy(
     The jobs are counted in `tally`, by default a new one (`tally_of`).
     """
     tally = tally or tally_of(scenario)
+    feedback_jobs = scenario.feedback_jobs()
     if journal is None and watch is None:
-        engine = Engine(plan.make, plan.source.name)
+        engine = Engine(plan.make, plan.source.name, feedback_jobs=feedback_jobs)
         return _run(scenario, engine.step, observers, tally, engine)
     from pybatsched.protocol import v4  # noqa: PLC0415  without messages no codec is needed
     from pybatsched.session.session import Session  # noqa: PLC0415
 
-    session = Session(plan, journal=journal, watch=watch)
+    session = Session(plan, journal=journal, watch=watch, feedback_jobs=feedback_jobs)
 
     def through_messages(now: float, events: Sequence[e.Event]) -> Reply:
         session.handle(v4.encode_events(Message(now, tuple(events))))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from pybatsched.core import events as e
-from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.decision_effects import RULES, DecisionEffects
@@ -172,7 +171,6 @@ class SimulatedRun:
             {name: workload.source for name, workload in self.world.scenario.workloads.items()},
             profiles,
             timestamp=0.0,
-            extra={FEEDBACK_JOBS: list(self.world.held_back.values())} if self.world.held_back else e.NOTHING,
         )
 
     def _exchange(self, events: list[e.Event]) -> Process:

@@ -53,7 +53,7 @@ class World:
         self.n_switching = 0
         self.jobs_j: float | None = None  # the energy of the finished jobs, as in the file of jobs
         self.registration_finished = False
-        self.held_back: dict[str, dict[str, Any]] = {}  # with feedback: jobs that the scheduler registers, by id
+        self.held_back: set[str] = set()  # with feedback: the ids of jobs that the scheduler registers
         self.varies = False  # whether a profile has no fixed speed
         self._given: dict[str, GivenJobs] = {}
         self._registered: dict[str, list[SimJob]] = {}  # until `take_jobs`
@@ -91,7 +91,7 @@ class World:
     def _load(self) -> None:
         for name, given in self.scenario.workloads.items():
             workload, held = held_back(name, given)
-            self.held_back.update((job["id"], job) for job in held)
+            self.held_back.update(job.id for job in held)
             works = resolve(name, given.profiles, dict.fromkeys(given.values("profile"))).known()
             self.works[name] = WorkTable(name, {work.name: work for work in works if work.name in workload.profiles})
             for work in works:

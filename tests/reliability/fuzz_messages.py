@@ -20,7 +20,7 @@ from support.recordings import recordings, recordings5
 from pybatsched.core import decisions as d
 from pybatsched.core.options import Options
 from pybatsched.core.policy import Policy
-from pybatsched.core.services.feedback import FEEDBACK_JOBS
+from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello
@@ -71,11 +71,9 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
     config = {need.config_key: True for need in plan.source.cls.needs} | {"dynamic-jobs-enabled": True}
     requests: list[bytes] = []
     replies: list[bytes] = []
-    session = Session(plan)
+    session = Session(plan, feedback_jobs=followers)
 
     def noted(raw: bytes) -> bytes:
-        if followers and not requests:
-            raw = _with_member(raw, followers)
         requests.append(raw)
         replies.append(session.handle(raw))
         return replies[-1]
@@ -85,23 +83,22 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
 
     fake().run(noted)
     given = [arg for key, value in options.items() for arg in ("-o", f"{key}={json.dumps(value)}")]
-    return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
+    return Talk(
+        tuple(requests),
+        tuple(replies),
+        lambda: Session(plan, feedback_jobs=followers),
+        fake,
+        ("--policy", policy, *given),
+    )
 
 
-def _with_followers(workload: Workload) -> list[dict[str, Any]]:
+def _with_followers(workload: Workload) -> list[FollowingJob]:
     """Let the last two jobs follow the jobs before, remove them from the workload, and return them for the engine."""
     for at in (-2, -1):
         workload.jobs[at] |= {"depends_on": workload.jobs[at - 1]["id"], "think_time": 2.5}
     kept, held = held_back("w0", model.Workload(workload.jobs, workload.profiles, 1, "", {FEEDBACK: True}))
     workload.jobs, workload.profiles = list(kept.jobs), kept.profiles
     return held
-
-
-def _with_member(raw: bytes, followers: list[dict[str, Any]]) -> bytes:
-    """Add the jobs that follow others to SIMULATION_BEGINS."""
-    message = json.loads(raw)
-    message["events"][0]["data"][FEEDBACK_JOBS] = followers
-    return json.dumps(message).encode()
 
 
 class Echo(Policy):

@@ -2,17 +2,17 @@
 
 Also the end of the registration, which the engine sends for most policies.
 
-Batsim submits jobs at fixed times only. So the jobs of a workload that follow others are not in Batsim's workload. They
-come in the member `FEEDBACK_JOBS` of SIMULATION_BEGINS. When the jobs that a job follows have ended, the engine
-requests a call for a think time later, and then registers the job as a dynamic job of the same workload. A job that is
-killed and requeued has not ended.
+Batsim submits jobs at fixed times only. So the jobs of a workload that follow others are not in Batsim's workload: the
+engine gets them before the run. When the jobs that a job follows have ended, the engine requests a call for a think
+time later, and then registers the job as a dynamic job of the same workload. A job that is killed and requeued has not
+ended.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job, KillCause
     from pybatsched.core.policy import Policy
 
-#: The member of SIMULATION_BEGINS with the jobs that follow others.
+#: The member with the jobs that follow others, in the header of a journal.
 FEEDBACK_JOBS: Final = "feedback_jobs"
 
 
@@ -44,14 +44,9 @@ class FollowingJob(msgspec.Struct, frozen=True):
 class Feedback(Service):
     """The jobs of one run that have not been submitted yet."""
 
-    def __init__(self, given: object, actions: Actions) -> None:
-        try:
-            jobs = msgspec.convert(given, list[FollowingJob])
-        except msgspec.ValidationError as error:
-            raise RemoteProtocolError(f"expected jobs that follow others: {error}", field=FEEDBACK_JOBS) from None
-        _check(jobs)
+    def __init__(self, jobs: Sequence[FollowingJob], actions: Actions) -> None:
         self._actions = actions
-        self._jobs = dict(enumerate(jobs))  # those that have not been submitted, by their index in the message
+        self._jobs = dict(enumerate(jobs))  # those that have not been submitted, by their index
         self._n_awaited = [len(set(job.after)) for job in jobs]
         self._followers: dict[str, list[int]] = {}  # by id of a job, the indices of those that follow it
         for index, job in self._jobs.items():
@@ -152,8 +147,12 @@ class Registration(Service):
             actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
 
 
-def _check(jobs: list[FollowingJob]) -> None:
-    """Raise RemoteProtocolError for the first job that could not be submitted. O(n)."""
+def following_jobs(given: object) -> list[FollowingJob]:
+    """Return the jobs that JSON objects describe. O(n). Raises InputError if one cannot be submitted."""
+    try:
+        jobs = msgspec.convert(given, list[FollowingJob])
+    except msgspec.ValidationError as error:
+        raise InputError(f"{FEEDBACK_JOBS}: expected jobs that follow others: {error}") from None
     ids: set[str] = set()
     for index, job in enumerate(jobs):
         workload, _, name = job.id.partition("!")
@@ -169,11 +168,6 @@ def _check(jobs: list[FollowingJob]) -> None:
         elif not isinstance(profile := job.job.get("profile"), str):
             field, text = "job.profile", f"job {job.id}: expected the name of a profile, found {profile!r:.60}"
         if text:
-            raise RemoteProtocolError(text, field=f"{FEEDBACK_JOBS}[{index}].{field}")
+            raise InputError(f"{FEEDBACK_JOBS}[{index}].{field}: {text}")
         ids.add(job.id)
-
-
-def feedback_of(extra: Mapping[str, Any], actions: Actions) -> Feedback | None:
-    """Return the jobs that follow others, from the unknown members of SIMULATION_BEGINS; None if there are none."""
-    given = extra.get(FEEDBACK_JOBS)
-    return Feedback(given, actions) if given else None
+    return jobs

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pybatsched.core.derive import can_copy, delay_of, single_delay
+from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.jobs import full_id, name_in
@@ -38,12 +39,21 @@ def feedback_note(workload: Workload) -> str:
     return f"{quantity(n, 'job')} {'follows' if n == 1 else 'follow'} the end of another (feedback)"
 
 
-def held_back(name: str, workload: Workload) -> tuple[Workload, list[dict[str, Any]]]:
+def without_followers(workloads: Mapping[str, Workload]) -> tuple[dict[str, Workload], list[FollowingJob]]:
+    """Return the workloads that Batsim submits, and the jobs of all workloads that follow others. Raises InputError."""
+    submitted, followers = {}, []
+    for name, workload in workloads.items():
+        submitted[name], held = held_back(name, workload)
+        followers += held
+    return submitted, followers
+
+
+def held_back(name: str, workload: Workload) -> tuple[Workload, list[FollowingJob]]:
     """Return a workload without the jobs that follow others, and these jobs for the engine. O(n). Raises InputError.
 
     `name` is that of the workload in the run. A job follows those of its `depends_on` that come before it in the
-    workload. The jobs are as `pybatsched.core.services.feedback.FollowingJob` describes them; each has a profile of its
-    own, because Batsim deletes a profile when the first job that uses it ends.
+    workload. Each of these has a profile of its own, because Batsim deletes a profile when the first job that uses it
+    ends.
     """
     if not has_feedback(workload):
         return workload, []
@@ -69,9 +79,7 @@ def held_back(name: str, workload: Workload) -> tuple[Workload, list[dict[str, A
             profile_name += "."
         taken.add(profile_name)
         fields = {**job, "id": job_id, "profile": profile_name}
-        held.append(
-            {"id": job_id, "after": after, "think_time": max(float(think_s), 0.0), "job": fields, "profile": profile}
-        )
+        held.append(FollowingJob(job_id, after, max(float(think_s), 0.0), fields, profile))
     about = {key: value for key, value in workload.about.items() if key != FEEDBACK}
     profiles = used_profiles(kept, workload.profiles)
     return Workload(kept, profiles, workload.n_procs, workload.source, about), held

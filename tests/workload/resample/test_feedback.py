@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgpack
 import pytest
 from hypothesis import given, settings, strategies as st
 from support import logs
@@ -20,13 +21,15 @@ from pybatsched import testing
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.policy import Policy
-from pybatsched.core.services.feedback import Feedback
+from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, FollowingJob, following_jobs
 from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError
 from pybatsched.experiment.stepping import Simulation
 from pybatsched.platform.model import uniform
+from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay
 from pybatsched.session.session import Session
+from pybatsched.simulator import run as simulator_run
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.resample.feedback import SESSION_S, held_back, with_feedback
@@ -197,13 +200,13 @@ def test_held_back_jobs() -> None:
     assert list(kept.profiles) == ["10"]
     first = {**log.jobs[1], "id": "w7!2", "profile": "10.2"}
     profile = {"type": "delay", "delay": 10}
-    assert held[0] == {"id": "w7!2", "after": ["w7!1"], "think_time": 5, "job": first, "profile": profile}
-    assert [job["after"] for job in held] == [["w7!1"], ["w7!2"]]
+    assert held[0] == FollowingJob(id="w7!2", after=["w7!1"], think_time=5, job=first, profile=profile)
+    assert [job.after for job in held] == [["w7!1"], ["w7!2"]]
     log.about["feedback"] = False
     assert held_back("w7", log) == (log, [])
 
 
-def without_followers(log: Workload) -> tuple[testing.Workload, list[dict[str, Any]]]:
+def without_followers(log: Workload) -> tuple[testing.Workload, list[FollowingJob]]:
     """Return the jobs for a fake Batsim, and those for the engine."""
     kept, held = held_back("w0", log)
     return testing.Workload.from_json({"jobs": kept.jobs, "profiles": kept.profiles}), held
@@ -211,7 +214,7 @@ def without_followers(log: Workload) -> tuple[testing.Workload, list[dict[str, A
 
 @pytest.mark.parametrize(("batsim", "acknowledged"), [(4, False), (4, True), (5, False)])
 def test_a_batsim_that_does_not_send_the_jobs(batsim: int, acknowledged: bool, tmp_path: Path) -> None:
-    """As in `run`: the session adds the jobs, and the journal keeps them for a replay."""
+    """As in `run`: the session gets the jobs, and the journal keeps them for a replay."""
     log = with_feedback(workload(("bob", 0, 0, 1000), ("ann", 1, 0, 10), ("ann", 16, 0, 10), ("ann", 31, 0, 10)))
     kept, held = without_followers(log)
     session = Session(testing.plan_for("easy"), checked=True, feedback_jobs=held)
@@ -229,12 +232,29 @@ def test_a_batsim_that_does_not_send_the_jobs(batsim: int, acknowledged: bool, t
     assert replay(JournalReader(tmp_path / "journal")).difference is None
 
 
+def test_an_earlier_journal_with_the_jobs_in_its_first_message(tmp_path: Path) -> None:
+    """Journals of the simulator had the jobs in SIMULATION_BEGINS, not in the header."""
+    log = with_feedback(workload(("bob", 0, 0, 1000), ("ann", 1, 0, 10), ("ann", 16, 0, 10)))
+    scenario = Scenario(uniform(1), {"w0": log}, SimulationOptions())
+    simulator_run.run_policy(scenario, testing.plan_for("easy"), journal=JournalWriter(tmp_path / "new"))
+    with (tmp_path / "new").open("rb") as file:
+        header, request, *others = msgpack.Unpacker(file)
+    message = json.loads(request["bytes"])
+    message["events"][0]["data"][FEEDBACK_JOBS] = header.pop(FEEDBACK_JOBS)
+    request["bytes"] = json.dumps(message).encode()
+    (tmp_path / "old").write_bytes(b"".join(map(msgpack.packb, [header, request, *others])))
+    for name in ("new", "old"):
+        assert replay(JournalReader(tmp_path / name)).difference is None
+    old, new = (explain(JournalReader(tmp_path / name), "w0!3") for name in ("old", "new"))
+    assert old == new
+
+
 def test_a_batsim_without_dynamic_jobs_is_refused() -> None:
     kept, held = without_followers(with_feedback(workload(("ann", 0, 0, 10), ("ann", 15, 0, 10))))
     with pytest.raises(InputError, match="feedback: expected a Batsim that is started with dynamic_jobs"):
         testing.FakeBatsim(kept, 1).run(Session(testing.plan_for("easy"), feedback_jobs=held).handle)
-    with pytest.raises(RemoteProtocolError, match="feedback_jobs: expected jobs that follow others: Expected `object`"):
-        Feedback([7], Mock())
+    with pytest.raises(InputError, match="feedback_jobs: expected jobs that follow others: Expected `object`"):
+        following_jobs([7])
 
 
 def test_a_run_that_is_stopped_counts_the_jobs_to_come() -> None:
@@ -327,7 +347,11 @@ def test_a_job_after_a_rejection_without_a_think_time(size: int, started_at: flo
     assert (fake.jobs["w0!3"].fields["subtime"], fake.jobs["w0!3"].started_at) == (0, started_at)
 
 
-def following(job_id: str = "w0!2", **changes: Any) -> dict[str, Any]:
+def following(job_id: str = "w0!2", **changes: Any) -> FollowingJob:
+    return following_jobs([described(job_id, **changes)])[0]
+
+
+def described(job_id: str = "w0!2", **changes: Any) -> dict[str, Any]:
     fields = {"id": job_id, "res": 1, "walltime": 20, "profile": f"p{job_id}"}
     profile = {"type": "delay", "delay": 10}
     return {"id": job_id, "after": ["w0!1"], "think_time": 5, "job": fields, "profile": profile} | changes
@@ -350,8 +374,8 @@ def following(job_id: str = "w0!2", **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_wrong_members_are_errors(changes: dict[str, Any], text: str) -> None:
-    with pytest.raises(RemoteProtocolError) as caught:
-        Feedback([following(), following("w0!3", **changes)], Mock())
+    with pytest.raises(InputError) as caught:
+        following_jobs([described(), described("w0!3", **changes)])
     assert str(caught.value) == f"feedback_jobs{text}"
 
 
@@ -366,7 +390,7 @@ def test_wrong_members_are_errors(changes: dict[str, Any], text: str) -> None:
         ),
     ],
 )
-def test_a_run_does_not_wait_for_ever(held: list[dict[str, Any]], stuck: str, awaited: str) -> None:
+def test_a_run_does_not_wait_for_ever(held: list[FollowingJob], stuck: str, awaited: str) -> None:
     text = f"feedback_jobs{stuck} is never submitted: it follows job {awaited}, which has not ended, and no other job"
     assert text in error_with(held)
 
@@ -375,7 +399,7 @@ def test_the_id_of_another_job_is_an_error() -> None:
     assert error_with([following("w0!1")]).endswith("feedback_jobs: job w0!1 was submitted before; expected a new id")
 
 
-def error_with(held: list[dict[str, Any]]) -> str:
+def error_with(held: list[FollowingJob]) -> str:
     """Return the error of a run of one job w0!1 and these jobs that follow others."""
     kept, _ = without_followers(workload(("ann", 0, 0, 10)))
     with pytest.raises(testing.Refused) as caught:
