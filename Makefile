@@ -67,7 +67,7 @@ ELSEWHERE = build/elsewhere/$(notdir $(PYTHON))
 elsewhere: $(FOREIGN)/ready
 	test -x $(ELSEWHERE)/bin/python || $(PYTHON) -m venv $(ELSEWHERE)
 	$(subst $(BIN),$(ELSEWHERE)/bin,$(PIP_INSTALL)) --editable '.[dev]'
-	PYTHONPATH=tests $(ELSEWHERE)/bin/python -m reliability.elsewhere $(CORES:%=--cores %) $(LOAD:%=--load %) \
+	PYTHONPATH=tests $(ELSEWHERE)/bin/python -m reliability.other_machine $(CORES:%=--cores %) $(LOAD:%=--load %) \
 	  -- -n $(or $(CORES),auto) $(TESTS)
 
 # N mutated messages, N/10 mutated files, and N/1000 messages to real processes.
@@ -75,7 +75,7 @@ fuzz: N = 20000
 fuzz: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m reliability.fuzz --messages $(N) --files $$(($(N) / 10)) --server $$(($(N) / 1000))
 
-# Kill processes at random times and fill disks, N times each; see docs/reliability.md. A quarter of an hour.
+# Kill processes at random times and fill disks, N times each; see docs/reliability.md. Half an hour.
 crashes: N = 200
 crashes: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m reliability.crashes --times $(N)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -81,3 +81,12 @@ class Dice:
     def choice(self, items: Sequence[Item]) -> Item:
         """Return one of several; put the plainest first."""
         return items[self.below(len(items))]
+
+
+def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table for people and for docs/reliability.md."""
+    lines = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in padded)

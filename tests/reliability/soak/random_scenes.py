@@ -17,7 +17,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.policies import registry
 from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.cases import Dice
-from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
+from reliability.soak.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
 POLICIES: Final = (
     "fcfs", "easy", "conservative", "redirection", "dbf", "ujf", "ujfb", "locality", "reallocation", "rl",

@@ -27,8 +27,8 @@ from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.simulation import Scheduler, SimulatedRun
-from reliability.other_programs import Ledger, Others
-from reliability.scenes import Scene
+from reliability.soak.other_programs import Ledger, Others
+from reliability.soak.scenes import Scene
 
 #: Looks at a session's engine after a message has been answered.
 Look = Callable[[Engine, float], None]

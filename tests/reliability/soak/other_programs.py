@@ -14,7 +14,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator.execution import SHORTEST_CALL_S, Answer
 from pybatsched.simulator.simulation import Scheduler
-from reliability.scenes import Job, Scene
+from reliability.soak.scenes import Job, Scene
 
 _GONE: Final = frozenset((e.MACHINES_UNAVAILABLE, e.DRAIN))
 _BACK: Final = frozenset((e.MACHINES_AVAILABLE, e.UNDRAIN))

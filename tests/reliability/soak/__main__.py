@@ -24,9 +24,9 @@ from support.patience import PATIENCE_S, no_longer_than
 
 from pybatsched.cli.common.arguments import positive
 from reliability.cases import MOST_TRIES, draw, smallest
-from reliability.random_scenes import POLICIES, scenes
-from reliability.scenes import Scene, scene_in, text_of
-from reliability.soak_checks import Verdict, judge
+from reliability.soak.checks import Verdict, judge
+from reliability.soak.random_scenes import POLICIES, scenes
+from reliability.soak.scenes import Scene, scene_in, text_of
 
 #: One scene in so many is played over a real socket as well.
 SOCKET_EVERY: Final = 500

@@ -9,8 +9,8 @@ from support.process import Peer, Server
 
 from pybatsched.errors import PybatschedError, UnfinishedError
 from reliability.cases import Dice
-from reliability.fuzz_messages import all_talks, lead_and_mutated
-from reliability.fuzzing import NotDocumentedError, Target
+from reliability.fuzz.messages import all_talks, lead_and_mutated
+from reliability.fuzz.targets import NotDocumentedError, Target
 
 _N_MUTATED = 6
 _MAX_LEAD = 10

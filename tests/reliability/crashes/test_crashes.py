@@ -18,8 +18,8 @@ from support.process import run_cli
 from pybatsched import locks
 from pybatsched.results import run_state
 from pybatsched.session.journal import JournalReader
-from reliability import children, crash_checks, crashes, self_kill, simulating
-from reliability.crash_checks import Found
+from reliability.crashes import __main__ as crashes, checks, processes, self_kill, simulation
+from reliability.crashes.checks import Found
 
 
 def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -36,9 +36,8 @@ def test_a_few_crashes_of_each_kind_find_no_problem() -> None:
     assert [row[0] for row in rows[2:]] == list(crashes.KINDS), done.stdout + done.stderr
     for _kind, times, *stages, problems in rows[2:]:
         assert (times, problems) == ("3", "0"), done.stdout
-        assert 1 <= sum(map(int, stages)) <= 3, (
-            done.stdout
-        )  # a moment that is drawn may be after the end, again and again
+        # A moment that is drawn may be after the end, again and again.
+        assert 1 <= sum(map(int, stages)) <= 3, done.stdout
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].startswith("15 tries, 0 problems; seed 3; full disks by RLIMIT_FSIZE")
 
@@ -54,68 +53,66 @@ def test_each_function_that_shows_progress_exists() -> None:
 
 
 BREAKS_DOWN = """
-from pathlib import Path
-from reliability import crashes
+from reliability.crashes import __main__ as crashes
 def breaks_down(*_): raise OSError("no room")
-crashes._tried, crashes.KINDS["simulator"] = breaks_down, Path
-list(crashes._all(Path(), [("simulator", 0)], crashes._arguments([])))
+crashes.attempt, crashes.KINDS["simulator"] = breaks_down, lambda folder: None
+crashes.main(["--only", "simulator:0"])
 """
 
 
 def test_an_incomplete_series_of_crashes_fails() -> None:
     done = python("-c", BREAKS_DOWN)
     assert done.returncode == 1
-    assert "OSError: no room" in done.stderr
-    assert done.stderr.endswith("crashes: a process that tries has broken down, and not all was tried\n")
+    assert done.stderr.endswith("OSError: no room\n")
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A directory with a complete run and its journal."""
-    crash_checks.write_inputs(tmp_path)
-    assert run_cli(*simulating.command(tmp_path), cwd=tmp_path).returncode == 0
+    checks.write_inputs(tmp_path)
+    assert run_cli(*simulation.command(tmp_path), cwd=tmp_path).returncode == 0
     return tmp_path
 
 
 def test_mixed_results_of_two_runs_are_detected(run: Path) -> None:
-    prefix = run / simulating.PREFIX
-    whole = crash_checks.results_at(prefix)
-    crash_checks.check_results(found := Found(), prefix, whole)
+    prefix = run / simulation.PREFIX
+    whole = checks.results_at(prefix)
+    checks.check_results(found := Found(), prefix, whole)
     assert found.problems == []
     Path(f"{prefix}_summary.json").write_text("{}")
-    crash_checks.check_results(found, prefix, whole)
+    checks.check_results(found, prefix, whole)
     assert found.problems == ["the results are neither those before nor the new ones"]
-    crash_checks.check_next_results(found := Found(), prefix, whole)
+    checks.check_next_results(found := Found(), prefix, whole)
     assert found.problems == ["the results of the next run are not those of an undisturbed one"]
 
 
 def test_lost_earlier_results_are_detected(run: Path) -> None:
-    prefix = run / simulating.PREFIX
-    state, whole = Path(f"{prefix}{run_state.MARK}"), crash_checks.results_at(prefix)
+    prefix = run / simulation.PREFIX
+    state, whole = Path(f"{prefix}{run_state.MARK}"), checks.results_at(prefix)
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
-    crash_checks.check_results(found := Found(), prefix, None, earlier=whole)
+    checks.check_results(found := Found(), prefix, None, earlier=whole)
     assert found.problems == []
     for suffix in whole:
         Path(f"{prefix}{suffix}").rename(f"{prefix}.part{suffix}")
-    crash_checks.check_results(found, prefix, None)
+    checks.check_results(found, prefix, None)
     assert found.problems == []
-    crash_checks.check_results(found, prefix, None, earlier=whole)
+    checks.check_results(found, prefix, None, earlier=whole)
     assert found.problems == ["the results before are gone, and there are no new ones"]
 
 
 def test_files_left_beside_results_are_detected(run: Path) -> None:
-    prefix = run / simulating.PREFIX
+    prefix = run / simulation.PREFIX
     shutil.copy(f"{prefix}_jobs.csv", f"{prefix}.part_jobs.csv")
-    crash_checks.check_next_results(found := Found(), prefix, crash_checks.results_at(prefix))
+    checks.check_next_results(found := Found(), prefix, checks.results_at(prefix))
     assert found.problems == ["beside the next results there is ['a.part_jobs.csv']"]
 
 
 def test_a_lock_that_stays_is_detected(run: Path) -> None:
-    prefix = run / simulating.PREFIX
+    prefix = run / simulation.PREFIX
     state = Path(f"{prefix}{run_state.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
     with locks.held(state, "taken"):
-        crash_checks.check_results(found := Found(), prefix, crash_checks.results_at(prefix))
+        checks.check_results(found := Found(), prefix, checks.results_at(prefix))
     assert "the mark's lock is still held" in found.problems
 
 
@@ -124,7 +121,7 @@ def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
-    crash_checks.check_journal(found := Found(), path, whole)
+    checks.check_journal(found := Found(), path, whole)
     assert found.problems == []
 
 
@@ -133,10 +130,10 @@ def test_a_journal_that_lacks_answered_messages_is_detected(run: Path) -> None:
     whole = path.read_bytes()
     n = sum(exchange.is_answered for exchange in JournalReader(path).exchanges())
     path.write_bytes(whole[:-100])
-    crash_checks.check_journal(found := Found(), path, whole, n)
+    checks.check_journal(found := Found(), path, whole, n)
     assert found.problems == []
     path.write_bytes(whole[: len(whole) // 2])
-    crash_checks.check_journal(found, path, whole, n)
+    checks.check_journal(found, path, whole, n)
     assert [problem.partition(",")[0] for problem in found.problems] == [f"message {n} came"]
 
 
@@ -144,18 +141,18 @@ def test_a_damaged_journal_is_detected(run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     path.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
-    crash_checks.check_journal(found := Found(), path, whole)
+    checks.check_journal(found := Found(), path, whole)
     assert found.problems[0] == "the journal is no beginning of an undisturbed one"
     assert found.problems[1].startswith("the journal cannot be read: ")
 
 
 STRAY = """
 import os, subprocess, sys
-from reliability import children
-children.adopt_orphans()
+from reliability.crashes import processes
+processes.adopt_orphans()
 code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
 subprocess.run([sys.executable, "-c", code, sys.argv[1]])
-print(children.strays())
+print(processes.strays())
 """
 
 
@@ -189,7 +186,7 @@ def test_a_process_dies_at_each_call_that_touches_files(tmp_path: Path) -> None:
     note, path = tmp_path / "note", tmp_path / "file"
 
     def run(**plan: object) -> int:
-        variables = children.hooked({"note": str(note), **plan})  # type: ignore[typeddict-item]
+        variables = processes.hooked({"note": str(note), **plan})  # type: ignore[typeddict-item]
         return python("-c", MOVES, str(path), **variables).returncode
 
     assert run() == 0

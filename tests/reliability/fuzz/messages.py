@@ -31,8 +31,8 @@ from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
 from pybatsched.workload import model
 from pybatsched.workload.resample.feedback import FEEDBACK, held_back
 from reliability.cases import Dice
-from reliability.fuzzing import NotDocumentedError, Target, scratch
-from reliability.mutations import mutated, mutated_conversation
+from reliability.fuzz.mutations import mutated, mutated_conversation
+from reliability.fuzz.targets import NotDocumentedError, Target, scratch
 
 AGENT: Final = f"{ROOT / 'tests' / 'support' / 'agents.py'}:by_numbers"
 POLICIES: Final = (*fingerprints.POLICIES, "rl")

@@ -9,9 +9,9 @@ from typing import Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from reliability.scene_runs import Played
-from reliability.scenes import Scene
-from reliability.schedules import TICK, inexact, is_stopped_by_reservation, lineages
+from reliability.soak.scene_runs import Played
+from reliability.soak.scenes import Scene
+from reliability.soak.schedule_rules import TICK, inexact, is_stopped_by_reservation, lineages
 
 #: Accepted deadlines have a tolerance of a millisecond, as documented.
 GRACE_S: Final = 1e-3

@@ -107,10 +107,10 @@ class Finding:
         """Write it as a whole test, which fails as long as this is found. Large pieces are read from their file."""
         shown, more = f"[{', '.join(map(repr, self.pieces))}]", ""
         if len(shown) > _MAX_SHOWN:
-            shown, more = f'pieces_in("{self.path}")', "from reliability.fuzzing import pieces_in\n"
+            shown, more = f'pieces_in("{self.path}")', "from reliability.fuzz.targets import pieces_in\n"
         name = re.sub(r"\W", "_", f"{self.target}_{self.seed}_{self.index}")
         return f"""\
-from reliability.fuzz import again
+from reliability.fuzz.__main__ import again
 {more}
 
 def test_found_{name}() -> None:

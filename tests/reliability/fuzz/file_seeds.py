@@ -34,7 +34,7 @@ from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.model import Workload
 from reliability.cases import Dice
-from reliability.mutations import BYTES, change_value, mutated
+from reliability.fuzz.mutations import BYTES, change_value, mutated
 
 _HEADS: Final = ("CTC-SP2-1996-3.1-cln.swf.gz", "CEA-Curie-2011-2.1-cln.swf.gz", "SX-ACE-2019.swf.gz")
 _RACKHAM: Final = ("rackham/rackham-2022-03-01_V10000.txt.gz", "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz")

@@ -1,6 +1,6 @@
 """Run the tests as on another machine: no network, an empty home directory, another locale, time zone and umask.
 
-    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [arguments of pytest]
+    PYTHONPATH=tests python -m reliability.other_machine [--cores N] [--load N] -- [arguments of pytest]
 
 The process that becomes pytest gets its own Linux namespaces for the network (its loopback works) and for mounts (its
 home is an empty read-only file system), a few variables, and ``umask 077``. That needs root, or the right to create
@@ -18,8 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
 from support.patience import PATIENCE_S
@@ -30,67 +29,42 @@ from pybatsched.cli.common.arguments import natural, positive
 LOCALES: Final = ("tr_TR.ISO-8859-9", "de_DE.ISO-8859-1", "C")
 TIME_ZONE: Final = "Asia/Kathmandu"
 MASK: Final = 0o077
-#: What a shell does inside: the loopback wakes up, home becomes a wall, and then the command.
+#: What a shell does inside: the loopback wakes up, home becomes read-only, and then the command.
 _INSIDE: Final = 'ip link set lo up && mount -t tmpfs -o ro,size=4k none "$HOME" && exec "$@"'
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Run the command and give pytest's exit code, or 2 if the namespaces cannot be created."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--python", default=sys.executable, metavar="FILE", help="of an environment with the tests' needs"
-    )
     parser.add_argument("--cores", type=positive, metavar="N", help="how many of this machine's cores there are (all)")
     parser.add_argument("--load", type=natural, default=0, metavar="N", help="processes that only run beside it")
     parser.add_argument("pytest_args", nargs="*", metavar="ARG", help="for pytest: options and files, after --")
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]
     if missing:
-        print(f"elsewhere: this needs {', '.join(missing)}", file=sys.stderr)
+        print(f"make elsewhere: this needs {', '.join(missing)}", file=sys.stderr)
         return 2
     if args.cores is not None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
+    own = {name: text for name, text in os.environ.items() if name.startswith("PYBATSCHED_") or name == "PATH"}
+    # Python must not replace the locale by UTF-8.
+    own |= {"LC_ALL": unusual_locale(), "TZ": TIME_ZONE, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    about = f"LC_ALL={own['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, an empty home, no network"
+    print(f"{sys.executable}: {about}; {len(os.sched_getaffinity(0))} cores, load {args.load}", flush=True)
     with tempfile.TemporaryDirectory() as home, loaded(args.load):
-        environment = surroundings(Path(home))
-        message = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
-        print(
-            f"elsewhere: {args.python}: {message}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True
-        )
-        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.pytest_args]
-        with subprocess.Popen(command, env=environment, umask=MASK) as tests:
+        as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+        command = ["unshare", *as_root, "--net", "--mount", "sh", "-c", _INSIDE, "sh", sys.executable, "-m", "pytest"]
+        with subprocess.Popen([*command, *args.pytest_args], env=own | {"HOME": home}, umask=MASK) as tests:
             # patience: the tests have their own limits
             return tests.wait()
 
 
-def apart() -> list[str]:
-    """Return the arguments before a command that give it its own namespaces, as root or in a user namespace."""
-    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return ["unshare", *as_root, "--net", "--mount"]
-
-
-def surroundings(home: Path) -> dict[str, str]:
-    """Return the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
-    own = {name: text for name, text in os.environ.items() if name.startswith("PYBATSCHED_") or name == "PATH"}
-    # Python must not replace the locale by UTF-8.
-    return own | {
-        "HOME": str(home),
-        "LC_ALL": a_locale(),
-        "TZ": TIME_ZONE,
-        "PYTHONUTF8": "0",
-        "PYTHONCOERCECLOCALE": "0",
-    }
-
-
-def a_locale() -> str:
-    """Return an unusual locale of this machine."""
-    before = locale.setlocale(locale.LC_ALL)
-    try:
-        for name in LOCALES:
-            with contextlib.suppress(locale.Error):
-                locale.setlocale(locale.LC_ALL, name)
-                return name
-    finally:
-        locale.setlocale(locale.LC_ALL, before)
+def unusual_locale() -> str:
+    """Return the first of LOCALES that this machine has."""
+    for name in LOCALES:
+        with contextlib.suppress(locale.Error):
+            locale.setlocale(locale.LC_ALL, name)
+            return name
     raise AssertionError("every machine has the locale C")
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from support import fuzzer, platforms
+
 from pybatsched.results import run_state
 from pybatsched.results.run_state import MARK, SUFFIXES
 from pybatsched.session.journal import JournalReader
-from reliability import children
-from reliability.children import Child
-from reliability.self_kill import BEFORE, Plan
+from reliability.crashes import processes
+from reliability.crashes.processes import Child
+from reliability.crashes.self_kill import BEFORE, Plan
 
 N_PROCS: Final = 4
 N_JOBS: Final = 40
@@ -36,6 +38,17 @@ class Found:
         if not is_so:
             self.problems.append(what)
 
+    def killed(self, child: Child, how: str, stage: str = BEFORE) -> None:
+        """Record the stage at which a process was killed, by its own note, else as given. It may have ended before."""
+        self.stage = self.stage or (str(child.notes.get("stage", stage)) if child.code == -9 else "")
+        self.how = how
+        self.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.errors[-300:]}")
+
+    def run(self, args: Sequence[str], cwd: Path, name: str = "next") -> None:
+        """Run a command that has to end well after what happened."""
+        child = processes.start(args, cwd, name)
+        self.expect(child.ended() == 0, f"{args[0]} afterwards ended with {child.code}: {child.errors[-300:]}")
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -49,7 +62,7 @@ class Span:
     files: Sequence[int]
     seconds: float = 0.0
 
-    def draw(self, rng: random.Random) -> Moment:
+    def moment(self, rng: random.Random) -> Moment:
         """Draw a moment of it."""
         which = rng.randrange(100)
         if which >= _BY_CALLS + _BY_FILES and self.seconds:
@@ -66,14 +79,14 @@ class Moment:
     plan: Plan | None
     after_s: float = 0.0
 
-    def start(self, args: Sequence[str], cwd: Path, name: str = "it", **how: Any) -> Child:
+    def start(self, args: Sequence[str], cwd: Path, name: str = "it") -> Child:
         """Start what is to be killed: by the clock a new interpreter, else a fork."""
-        return children.start(args, cwd, name, self.plan, is_new=self.plan is None, **how)
+        return processes.start(args, cwd, name, self.plan, is_new=self.plan is None)
 
     def await_death(self, child: Child) -> None:
         """Wait until it was killed, by itself or by us, or has ended."""
         if self.plan is None:
-            children.comes(lambda: child.poll() is not None, self.after_s)
+            processes.happens(lambda: child.poll() is not None, self.after_s)
             child.kill()
         else:
             child.ended()
@@ -84,47 +97,19 @@ class Moment:
         return "clock" if self.plan is None else self.plan["scale"]
 
 
-def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
-    """Measure an undisturbed command, in a fork. Raises AssertionError if it does not end well."""
-    child = children.start(args, cwd, "span", {}, **how)
+def measured(args: Sequence[str], cwd: Path, **how: Any) -> Child:
+    """Run a command that is not disturbed, and counts. Raises AssertionError if it does not end well."""
+    child = processes.start(args, cwd, "measured", {}, **how)
     assert child.ended() == 0, child.errors
-    return counted(child.notes)
-
-
-def counted(notes: Mapping[str, Any]) -> Span:
-    """Return the counts that a process noted which was not killed."""
-    return Span(notes["calls"], notes["files"])
-
-
-def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next", **how: Any) -> None:
-    """Run a command that has to end well after what happened."""
-    child = children.start(args, cwd, name, **how)
-    code = child.ended()
-    child.kill()
-    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.errors[-300:]}")
+    return child
 
 
 def write_inputs(folder: Path) -> None:
     """Write a workload and a platform, the same ones each time. All runs use this path, because it is in journals."""
     folder.mkdir(parents=True, exist_ok=True)
-    rng = random.Random(1)
-    jobs = [
-        {
-            "id": str(i),
-            "subtime": i * 5,
-            "res": rng.randint(1, N_PROCS),
-            "profile": f"d{rng.randrange(3)}",
-            "walltime": 200,
-        }
-        for i in range(N_JOBS)
-    ]
-    profiles = {f"d{i}": {"type": "delay", "delay": 7 * (i + 1)} for i in range(3)}
-    (folder / "w.json").write_text(json.dumps({"nb_res": N_PROCS, "jobs": jobs, "profiles": profiles}))
-    hosts = "".join(f'<host id="h{i}" speed="1Gf"/>' for i in range(N_PROCS))
-    (folder / "p.xml").write_text(
-        '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">'
-        f'<zone id="z" routing="Full"><host id="master_host" speed="1Gf"/>{hosts}</zone></platform>\n'
-    )
+    (folder / "w.json").write_text(json.dumps(fuzzer.random_workload(1, N_JOBS, N_PROCS)))
+    hosts = [f'<host id="{name}" speed="1Gf"/>' for name in ("master_host", *(f"h{i}" for i in range(N_PROCS)))]
+    (folder / "p.xml").write_text(platforms.text_of(tuple(hosts)))
 
 
 def results_at(prefix: Path) -> dict[str, bytes]:
@@ -149,7 +134,7 @@ def check_results(
         found.expect(results_at(prefix) in known, "the results are neither those before nor the new ones")
     else:
         found.expect(earlier is None, "the results before are gone, and there are no new ones")
-    shown = children.run("metrics", str(prefix), "--partial")
+    shown = processes.run("metrics", str(prefix), "--partial")
     found.expect(shown.returncode == (0 if is_there else 2), f"metrics: {shown.returncode} {shown.stderr:.200}")
 
 
@@ -176,16 +161,14 @@ def check_journal(found: Found, path: Path, whole: bytes, n_requests: int = 0) -
 
 def check_reading(found: Found, path: Path) -> int:
     """Check that a journal can be read and replayed up to its last record. Return the number of answered messages."""
-    again = children.run("replay", str(path))
+    again = processes.run("replay", str(path))
     try:
         reader = JournalReader(path)
         exchanges = list(reader.exchanges())
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
         is_reported = "contains no complete record" in str(error) and "no complete record" in again.stderr
         is_reported = is_reported and again.returncode == 2
-        found.expect(
-            is_reported, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}"
-        )
+        found.expect(is_reported, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.99}")
         return 0
     n_answered = sum(exchange.is_answered for exchange in exchanges)
     errors = again.stdout + again.stderr
@@ -195,10 +178,3 @@ def check_reading(found: Found, path: Path) -> int:
         is_reported = "truncated" in errors or "no end" in errors
         found.expect(is_reported, f"replay does not say that the journal is truncated: {errors:.200}")
     return n_answered
-
-
-def stage_by(child: Child, default: str = BEFORE) -> str:
-    """Return the stage at which a process was hit, by its own note; empty if it was not."""
-    if child.code != -9:
-        return ""
-    return str(child.notes.get("stage", default))

@@ -19,10 +19,10 @@ from typing import Final
 from support.process import run_cli
 
 from pybatsched import cli
-from reliability import file_seeds
 from reliability.cases import Dice
-from reliability.fuzzing import NotDocumentedError, Target, scratch
-from reliability.mutations import BYTES, JSON, TEXT, Mutator, mutated
+from reliability.fuzz import file_seeds
+from reliability.fuzz.mutations import BYTES, JSON, TEXT, Mutator, mutated
+from reliability.fuzz.targets import NotDocumentedError, Target, scratch
 
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pybatsched.cli.common.arguments import natural
-from reliability import fuzz_files, fuzz_messages, fuzz_server
-from reliability.fuzzing import HEAD, Target, TargetResults, little_memory, outcome, run
+from reliability.fuzz import files, messages, server
+from reliability.fuzz.targets import HEAD, Target, TargetResults, little_memory, outcome, run
 
-GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets, "server": fuzz_server.targets}
+GROUPS: Final = {"messages": messages.targets, "files": files.targets, "server": server.targets}
 
 
 def main(arguments: list[str] | None = None) -> int:

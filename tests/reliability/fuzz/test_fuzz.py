@@ -12,10 +12,10 @@ import pytest
 from support import patience
 
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError
-from reliability import fuzz, fuzzing
 from reliability.cases import Dice, draw
-from reliability.fuzzing import Target, little_memory, outcome, run
-from reliability.mutations import JSON, TEXT, mutated
+from reliability.fuzz import __main__ as fuzz, targets as fuzzing
+from reliability.fuzz.mutations import JSON, TEXT, mutated
+from reliability.fuzz.targets import Target, little_memory, outcome, run
 
 #: Where the mutations go: the targets of a group whose names begin so, and how many. 20,000 in all.
 SHARES = [

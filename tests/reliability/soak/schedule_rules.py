@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
-from reliability.scene_runs import Fate
-from reliability.scenes import FAILS, OTHER, WORK, Job, Scene
+from reliability.soak.scene_runs import Fate
+from reliability.soak.scenes import FAILS, OTHER, WORK, Job, Scene
 
 #: What a run is rounded to, and a little more; jobs of no time are written down with ten ticks.
 TICK: Final = 1.5e-6

@@ -15,10 +15,10 @@ from pybatsched.session.journal import JournalReader
 from pybatsched.session.session import Session
 from pybatsched.session.transcript import is_same
 from pybatsched.testing import plan_for
-from reliability.promises import Promises
-from reliability.scene_runs import Played, embedded, jobs_of, over_a_socket, over_bytes
-from reliability.scenes import Job, Scene
-from reliability.schedules import schedule_problems
+from reliability.soak.policy_promises import Promises
+from reliability.soak.scene_runs import Played, embedded, jobs_of, over_a_socket, over_bytes
+from reliability.soak.scenes import Job, Scene
+from reliability.soak.schedule_rules import schedule_problems
 
 MESSAGES_PER_EVENT: Final = 10
 

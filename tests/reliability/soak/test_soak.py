@@ -18,14 +18,14 @@ from pybatsched.policies import registry
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
-from reliability import broken, scene_runs, soak, soak_checks
-from reliability.other_programs import Ledger
-from reliability.random_scenes import POLICIES, REGISTERING, choices
-from reliability.scene_runs import Fate, Played, embedded
-from reliability.scenes import Job, Outage, Scene, scene_in, text_of
-from reliability.schedules import schedule_problems
-from reliability.soak import drawn, kind, shrunk
-from reliability.soak_checks import judge
+from reliability.soak import __main__ as soak, checks, faulty_policies as broken, scene_runs
+from reliability.soak.__main__ import drawn, kind, shrunk
+from reliability.soak.checks import judge
+from reliability.soak.other_programs import Ledger
+from reliability.soak.random_scenes import POLICIES, REGISTERING, choices
+from reliability.soak.scene_runs import Fate, Played, embedded
+from reliability.soak.scenes import Job, Outage, Scene, scene_in, text_of
+from reliability.soak.schedule_rules import schedule_problems
 
 N_RUNS = 20
 
@@ -345,7 +345,7 @@ def test_a_failing_seed_is_kept_and_replayed(
     """The scene in the file fails with the policy that loses jobs, and passes with others."""
     again = ["--replay", str(kept / "fcfs-3.txt")]
     with monkeypatch.context() as patch:
-        patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
+        patch.setattr(checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
         assert soak.main(["--policy", "fcfs", "--one", "3"]) == 1
         assert soak.main(again) == 1
     assert capsys.readouterr().out.count("left over are") >= 3
@@ -359,7 +359,7 @@ def test_failures_over_a_socket_are_reduced_over_the_socket(monkeypatch: pytest.
         played.fates.popitem()
         return played
 
-    monkeypatch.setattr(soak_checks, "over_a_socket", lossy)
+    monkeypatch.setattr(checks, "over_a_socket", lossy)
     text = soak.report("fcfs", 7, [])
     assert text.startswith("# found by --policy fcfs --one 7\n")
     assert text.count("Job(") == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reliability.scenes import Job, Kill, Outage, Scene
-from reliability.soak_checks import assert_sound
+from reliability.soak.checks import assert_sound
+from reliability.soak.scenes import Job, Kill, Outage, Scene
 
 _NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
 _STOPPED = (

@@ -1,5 +1,5 @@
 """Loaded by any interpreter that has this directory on its path, before all other modules: arms it on request."""
 
-from reliability import self_kill
+from reliability.crashes import self_kill
 
 self_kill.arm_by_environment()
