@@ -259,11 +259,9 @@ class Actions:
         self.end_job(job, JobState.REJECTED, "", self.now)
 
     def do_kill_job(self, decision: d.KillJob) -> None:
-        """Kill jobs."""
-        jobs = [self._job(job_id) for job_id in decision.job_ids]
-        jobs = [job for job in jobs if not self.requeues.is_killed_by_engine(job.wire_id)]
+        """Kill jobs. Those that are being killed already are not requeued."""
+        jobs = self.requeues.end([self._job(job_id) for job_id in decision.job_ids])
         if jobs:
-            self.requeues.kill(jobs)
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 
     def do_call_me_later(self, decision: d.CallMeLater) -> None:

@@ -100,46 +100,65 @@ def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None
 
 
 class Restarts:
-    """What kills have cost a job: times are in seconds of the job, not of its processors.
+    """What kills, checkpoints and a policy have cost a job. Names in `_s` are seconds, others processor-seconds.
 
-    `n_checkpoints` are complete, and `ran_s` are the seconds that earlier segments ran on from the last one. `extra_s`
-    are the seconds that a policy has added to the segments, such as a swap or a load of input files.
+    `ran` is its work since the last complete checkpoint, in all segments, and `kept` its work before. `extra_s` are
+    seconds that a policy has added to the present segment, such as a swap; they come before its work.
     """
 
-    __slots__ = ("extra_s", "lost_s", "n_checkpoints", "n_failures", "ran_s", "read_s")
+    __slots__ = (
+        "extra",
+        "extra_s",
+        "kept",
+        "kept_s",
+        "lost",
+        "lost_s",
+        "n_checkpoints",
+        "n_failures",
+        "overhead",
+        "ran",
+        "ran_s",
+    )
 
     def __init__(self) -> None:
         self.n_failures = 0
         self.n_checkpoints = 0
-        self.ran_s = 0.0
-        self.lost_s = 0.0
-        self.read_s = 0.0
-        self.extra_s = 0.0
+        self.ran_s = self.kept_s = self.lost_s = self.extra_s = 0.0
+        self.ran = self.kept = self.lost = self.extra = 0.0
+        self.overhead = 0.0  # complete dumps, and reads
 
     @property
     def facts(self) -> str:
         """What failures have cost the job, for its metadata; empty if there were none."""
         return f"failures={self.n_failures};lost_s={self.lost_s:.12g}" if self.n_failures else ""
 
-    def stop(self, load_s: float, *, by_failure: bool) -> None:
-        """Record a kill of a segment that began with a load."""
-        self.n_failures += by_failure
-        self.extra_s += load_s
+    def add_run(self, n_procs: int, load_s: float, own_s: float) -> None:
+        """Record that a segment has run: a load, and then all else."""
+        extra_s = min(self.extra_s, own_s)
+        self.extra_s -= extra_s
+        self.extra += n_procs * (load_s + extra_s)
+        self.ran_s += own_s - extra_s
+        self.ran += n_procs * (own_s - extra_s)
 
-    def suspend(self, ran_s: float, extra_s: float) -> None:
-        """Record a kill after which the job continues with the rest of its work, and with extra seconds."""
-        self.ran_s += ran_s - extra_s
-        self.extra_s += extra_s
+    def add_checkpoints(self, checkpoints: Checkpoints, n_procs: int) -> None:
+        """Record the checkpoints that are complete by now."""
+        read_s = min(checkpoints.read_s, self.ran_s) if self.n_checkpoints else 0.0
+        n = checkpoints.n_complete(self.n_checkpoints, self.ran_s)
+        n_new, self.n_checkpoints = n - self.n_checkpoints, n
+        self.kept_s += n_new * checkpoints.interval_s
+        self.kept += n_procs * n_new * checkpoints.interval_s
+        self.overhead += n_procs * (n_new * checkpoints.dump_s + read_s)
+        self.ran_s = max(self.ran_s - checkpoints.saved_s(n_new) - read_s, 0.0)
+        self.ran = n_procs * self.ran_s
 
-    def restart(self, checkpoints: Checkpoints | None, ran_s: float, extra_s: float = 0.0) -> int:
-        """Record a kill before a restart from the last checkpoint. Return how many checkpoints are complete."""
-        ran_s = max(self.ran_s + ran_s, 0.0)
-        before = self.n_checkpoints
-        read_s = min(checkpoints.read_s, ran_s) if checkpoints is not None and before else 0.0
-        n = 0 if checkpoints is None else checkpoints.n_complete(before, ran_s)
-        kept_s = 0.0 if checkpoints is None else checkpoints.saved_s(n - before)
-        self.n_checkpoints, self.ran_s = n, 0.0
-        self.read_s += read_s
-        self.lost_s += max(ran_s - kept_s - read_s, 0.0)
-        self.suspend(0.0, extra_s)
-        return n
+    def restart(self, checkpoints: Checkpoints | None, n_procs: int) -> int:
+        """Record a restart from the last checkpoint, or from scratch. Return how many checkpoints are complete."""
+        if checkpoints is not None:
+            self.add_checkpoints(checkpoints, n_procs)
+        else:
+            self.ran_s, self.ran = self.ran_s + self.kept_s, self.ran + self.kept
+            self.n_checkpoints, self.kept_s, self.kept = 0, 0.0, 0.0
+        self.lost_s += self.ran_s
+        self.lost += self.ran
+        self.ran_s = self.ran = self.extra_s = 0.0
+        return self.n_checkpoints

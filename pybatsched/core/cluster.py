@@ -31,8 +31,8 @@ class Partition:
 
     `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
     processors that are unavailable or asleep, or held by a job of an earlier policy that is in no partition. A running
-    job may still hold some of them. `n_kills_pending` counts kills that Batsim has not answered; no job starts here
-    while there are any. `n_changes` counts all changes of `free`, `away` and `running_jobs`.
+    job may still hold some of them. `n_kills_pending` counts kills that Batsim has not answered; local schedulers
+    start no job here while there are any. `n_changes` counts all changes of `free`, `away` and `running_jobs`.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
@@ -56,7 +56,7 @@ class Partition:
         self._ends: list[tuple[float, int]] = []  # expected end and submission number of each running job
         #: A counter of all changes of `free`, `away` and `running_jobs`.
         self.n_changes = 0
-        #: The number of kills that Batsim has not answered. No job starts here while there are any.
+        #: The number of kills that Batsim has not answered. Local schedulers start no job here while there are any.
         self.n_kills_pending = 0
         self.machines_settled = False
         #: The known reservations of hosts that begin later, by start.

@@ -94,7 +94,11 @@ class RejectJob(Decision, frozen=True):
 
 
 class KillJob(Decision, frozen=True):
-    """Stop running jobs; `on_job_killed` follows."""
+    """Stop running jobs; `on_job_killed` follows.
+
+    A job that is being killed already is not requeued. `on_job_ended` follows if the engine has killed it, because its
+    machine failed or a reservation of hosts began.
+    """
 
     v4_type = "KILL_JOB"
     v5_type = "KillJobsEvent"
@@ -266,7 +270,8 @@ class Replace(Decision, frozen=True):
     delays or a `duration_s`. Metrics count them as wait, and a `Requeue` does not keep them. Walltime and estimate grow
     with the duration and the load. With `within_walltime` both keep their values, and Batsim kills the job at its
     walltime, load included. `spent_s` seconds of walltime and estimate are over when the job starts: both shrink to
-    the rest, at least one tick. The job keeps its id for the policy and its users.
+    the rest, at least one tick. The job keeps its id for the policy and its users. After a `duration_s`, a restart
+    repeats this duration; with another size alone, it repeats all work of the job.
     """
 
     job_id: JobId

@@ -10,6 +10,7 @@ These functions depend on the behaviour of Batsim 4:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -95,6 +96,7 @@ def requeued_profile(
     profile: Mapping[str, Any] | None,
     profiles: Profiles,
     *,
+    ran: Mapping[str, Any] | None,
     work: Literal["all", "rest"],
     extra_s: float,
     elapsed_s: float,
@@ -103,7 +105,8 @@ def requeued_profile(
     """Return the profile with which a killed job continues: all or the rest of its work, plus extra seconds.
 
     The rest of a delay is computed in seconds, because Batsim rounds the progress. The rest of a parallel task is
-    (1 - progress) of each amount, and extra seconds become work at the job's speed so far.
+    (1 - progress) of each amount, and extra seconds become work at the job's speed so far: `progress` of the profile
+    `ran` in the elapsed time.
     """
     if profile is None:
         raise CannotDeriveError("its profile is unknown")
@@ -125,7 +128,8 @@ def requeued_profile(
     if extra_s:
         if not progress or elapsed_s <= 0:
             raise CannotDeriveError("extra_s cannot be converted to work: the speed of the job is not known yet")
-        share += extra_s * progress / elapsed_s
+        size = _total(profile, amounts)
+        share += extra_s * progress / elapsed_s * (_total(ran or {}, amounts) / size if size else 1.0)
     return dict(profile) | {key: _scaled(profile[key], share) for key in amounts if key in profile}
 
 
@@ -250,3 +254,12 @@ def _scaled(amount: Any, share: float) -> Any:
     if isinstance(amount, list):
         return [_scaled(part, share) for part in amount]
     return amount * share if type(amount) in {int, float} else amount
+
+
+def _total(profile: Mapping[str, Any], amounts: tuple[str, ...]) -> float:
+    """Return the sum of all amounts of a profile."""
+    found = 0.0
+    for key in amounts:
+        value = profile.get(key, 0.0)
+        found += math.fsum(value) if isinstance(value, list) else value
+    return found

@@ -368,9 +368,10 @@ class Engine:
                 raise RemoteProtocolError(text, field="resources")
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
+                failed = procs - self.cluster.unavailable
                 self.cluster.change_machines(gone=procs)
                 for machines_gone in self.actions.services.machines_gone:
-                    machines_gone(procs, event.timestamp)
+                    machines_gone(failed, event.timestamp)
                 self.actions.release_held(procs)
             else:
                 self.cluster.change_machines(back=procs)

@@ -200,7 +200,6 @@ class PendingKill:
     job: Job
     requeue: Requeue | None
     spare_id: str | None = None  # registered in advance if the profile cannot be copied
-    killed_at: float | None = None
     cause: KillCause = "decision"
 
 

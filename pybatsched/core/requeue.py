@@ -21,6 +21,7 @@ from pybatsched.core.intervals import EMPTY
 from pybatsched.core.jobs import (
     Job,
     JobShape,
+    JobState,
     JobWork,
     KillCause,
     PendingKill,
@@ -137,6 +138,13 @@ class Requeues:
                 if job.partition is not None:
                     job.partition.n_kills_pending += 1
 
+    def end(self, jobs: list[Job]) -> list[Job]:
+        """Record kills without a requeue. Return the jobs for which the engine has not sent a kill already."""
+        self.kill(jobs)
+        for job in jobs:
+            self._kills[job.wire_id].requeue = None
+        return [job for job in jobs if self._kills[job.wire_id].cause == "decision"]
+
     def kill_for(self, cause: KillCause, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
         """Kill jobs for a failure or a reservation, by one decision. All but the `lost` ones are requeued."""
         for job in jobs:
@@ -144,11 +152,6 @@ class Requeues:
             spare_id = None if requeue is None else self._spare_for(job, requeue)
             self.kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
-
-    def is_killed_by_engine(self, wire_id: str) -> bool:
-        """Return whether the engine is killing a job, without a decision of the policy."""
-        pending = self._kills.get(wire_id)
-        return pending is not None and pending.cause != "decision"
 
     def kill_pending(self, wire_id: str) -> bool:
         """Return whether a kill of this job is pending."""
@@ -162,7 +165,6 @@ class Requeues:
         """Record that a kill took effect; Batsim's answer follows."""
         stop_job(job, at)
         self.kill([job])  # no effect, unless the peer killed it without a request
-        self._kills[job.wire_id].killed_at = at
 
     def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
         """Finish a kill. Return the stopped job, which waits again if it is requeued; None if it had ended before."""
@@ -172,19 +174,21 @@ class Requeues:
         job = pending.job
         if job.partition is not None:
             job.partition.n_kills_pending -= 1
-        if pending.killed_at is None:
-            if pending.spare_id is not None:
-                reason = ("{} had ended by itself", job.id)
-                self._reply.send(
-                    d.SetJobMetadata(pending.spare_id, f"unused_spare_of={derive.id_in_note(job.id)}", reason=reason)
-                )
-                self._reply.send(d.RejectJob(pending.spare_id, reason=reason))
-                del self._origins[pending.spare_id]
-                self._notes.forget(pending.spare_id)
-            return None
-        if pending.requeue is not None:
-            self._register_next_segment(pending, progress)
-        return job
+        has_stopped = job.state is JobState.KILLED  # else it had ended before the kill
+        if pending.spare_id is not None and not (has_stopped and pending.requeue is not None):
+            self._reject_spare(pending.spare_id, job, "killed" if has_stopped else "ended by itself")
+        if has_stopped and pending.requeue is not None:
+            self._register_next_segment(job, pending, progress)
+        return job if has_stopped else None
+
+    def _reject_spare(self, spare_id: str, job: Job, why: str) -> None:
+        """Reject a spare job that is not needed."""
+        reason = (f"{{}} had {why}", job.id)
+        note = f"unused_spare_of={derive.id_in_note(job.id)}"
+        self._reply.send(d.SetJobMetadata(spare_id, note, reason=reason))
+        self._reply.send(d.RejectJob(spare_id, reason=reason))
+        del self._origins[spare_id]
+        self._notes.forget(spare_id)
 
     def can_restart(self, job: Job) -> bool:
         """Return whether the job can be killed and restarted: Batsim must have its profile, or it can be copied."""
@@ -214,75 +218,72 @@ class Requeues:
             return None
         # Batsim deletes the profile with the kill, so the next job that uses it must be registered before.
         spare_id = self._new_id(job, job.workload, prefix="")
-        self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by))
+        how = derive.Derivation("requeue", by=decision.by)
+        work = replace(job.segment.work, estimate=job.estimate)
+        self._register(job, spare_id, work, n=job.n_procs, how=how)
         return spare_id
 
-    def _register_next_segment(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
+    def _register_next_segment(self, job: Job, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a stopped job, which waits again."""
-        job, requeue = pending.job, pending.requeue
+        requeue, ran = pending.requeue, job.segment
         assert requeue is not None
-        assert pending.killed_at is not None
-        assert job.started_at is not None
-        elapsed_s = max(pending.killed_at - job.started_at, 0.0)
-        share = (progress or {}).get("progress")
-        own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
+        load_s = min(job.load_s, ran.ran_s)
+        own_s = ran.ran_s - load_s  # extra seconds at the start are not work
         restarts = job.restarts = job.restarts or Restarts()
-        restarts.stop(elapsed_s - own_s, by_failure=pending.cause == "failure")
-        kept_s, cut_s, total_s = 0.0, 0.0, 0.0
+        restarts.n_failures += pending.cause == "failure"
+        restarts.add_run(ran.n_held, load_s, own_s)
+        kept_s = total_s = 0.0
         if requeue.work == "all":
-            own = job.whole.at(job.scale)
-            walltime, estimate = own.walltime, own.estimate
-            saved = None if pending.spare_id is not None else self._checkpoints_of(job)
-            n = restarts.restart(saved, own_s, requeue.extra_s)
-            if saved is not None and n:
-                kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
-                walltime = _left(walltime, cut_s)
-                # For a job past its estimate only the walltime is known.
-                estimate = walltime if (estimate or cut_s) <= cut_s else _left(estimate, cut_s)
+            work, done_s = job.whole.at(job.scale), 0.0
+            checkpoints = self.checkpoints_of(job)
+            n = restarts.restart(checkpoints, ran.n_held)
+            if checkpoints is not None and n:
+                kept_s, done_s, total_s = checkpoints.saved_s(n), checkpoints.cut_s(n), checkpoints.total_s
         else:
-            segment = job.segment
-            own = JobWork(segment.profile_name, job.profile, job.walltime, job.estimate)
-            own = own if segment.load is None else segment.load.own
-            elapsed_s = own_s
-            restarts.suspend(own_s, requeue.extra_s)
-            walltime = _left(own.walltime, elapsed_s)
-            estimate = walltime if (own.estimate or elapsed_s) <= elapsed_s else _left(own.estimate, elapsed_s)
-        profile_name, profile = own.profile_name, own.profile
+            work = replace(ran.work, estimate=ran.estimate) if ran.load is None else ran.load.own
+            done_s = own_s
+        restarts.extra_s += requeue.extra_s
+        walltime, estimate = work.walltime, work.estimate
+        if done_s:
+            # For a job past its estimate only the walltime is known.
+            estimate = _left(walltime, done_s) if (estimate or done_s) <= done_s else _left(estimate, done_s)
+            walltime = _left(walltime, done_s)
         walltime, estimate = (None if span_s is None else span_s + requeue.extra_s for span_s in (walltime, estimate))
-        wire_id = pending.spare_id
-        if wire_id is None:
+        if pending.spare_id is not None:
+            wire_id = pending.spare_id
+            work_now = replace(work, walltime=walltime, estimate=estimate)
+            self._describe_spare(wire_id, restarts.facts)
+        else:
+            share = (progress or {}).get("progress")
             try:
+                profile = work.profile
                 if kept_s:
                     assert profile is not None
-                    profile = derive.shortened_profile(profile, self._profiles(job), total_s, round(total_s - cut_s, 6))
+                    left_s = round(total_s - done_s, 6)
+                    profile = derive.shortened_profile(profile, self._profiles(job), total_s, left_s)
                 profile = derive.requeued_profile(
                     profile,
                     self._profiles(job),
+                    ran=job.profile,
                     work=requeue.work,
                     extra_s=requeue.extra_s,
-                    elapsed_s=elapsed_s,
+                    elapsed_s=own_s,
                     progress=float(share) if isinstance(share, int | float) else None,
                 )
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
-            wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+            wire_id = self._new_dynamic_id(job)
+            work_now = JobWork(wire_id.partition("!")[2], profile, walltime, estimate, job.scale)
             how = derive.Derivation(
                 "requeue",
                 is_rest=requeue.work == "rest",
-                extra_s=requeue.extra_s + (kept_s - cut_s),
+                extra_s=requeue.extra_s + (kept_s - done_s if kept_s else 0.0),
                 by=requeue.by,
                 kept_s=kept_s,
                 failures=restarts.facts,
             )
-            profile_name = self._derive(
-                job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
-            )
-        else:
-            self._describe_spare(wire_id, restarts.facts)
-        self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
-        self._notes.forget(job.wire_id)
-        self._rename(job, wire_id)
-        work_now = JobWork(profile_name, profile, walltime, estimate, job.scale)
+            self._derive(job, wire_id, work_now, n=job.n_procs, how=how)
+        self._continue_as(job, wire_id)
         is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
         requeue_job(job, Segment(wire_id, work_now), None if is_whole else work_now, requeue.procs)
 
@@ -294,7 +295,7 @@ class Requeues:
         note = self._notes.add_fact(wire_id, facts)
         self._reply.send(d.SetJobMetadata(wire_id, note, reason="what failures have cost the job"))
 
-    def _checkpoints_of(self, job: Job) -> Checkpoints | None:
+    def checkpoints_of(self, job: Job) -> Checkpoints | None:
         """Return a job's checkpoints; None if it has none, or has another size or run time than at its submission."""
         found = checkpoints_of(job.id, job.fields)
         if found is None or job.scale != 1.0 or job.n_procs != job.n_procs_requested:
@@ -332,7 +333,7 @@ class Requeues:
             slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
-        wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+        wire_id = self._new_dynamic_id(job)
         own = JobWork(wire_id.partition("!")[2], work, walltime, estimate, job.scale)
         grows_s = 0.0 if decision.within_walltime else extra_s
         walltime, estimate = _more(walltime, grows_s), _more(estimate, grows_s)
@@ -344,13 +345,11 @@ class Requeues:
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
         self._reply.send(d.RejectJob(job.wire_id, reason=("continues as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
-        self._derive(job, wire_id, profile, n=n, walltime=work_now.walltime, estimate=work_now.estimate, how=how)
-        self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
-        self._notes.forget(job.wire_id)
-        self._rename(job, wire_id)
-        is_other = n != job.n_procs or duration_s is not None
+        self._derive(job, wire_id, work_now, n=n, how=how)
+        self._continue_as(job, wire_id)
+        # A job of another size alone keeps its work, all of which a restart repeats.
         segment = Segment(wire_id, work_now, StartupLoad(extra_s, own) if extra_s else None)
-        replace_job(job, segment, n, own if is_other else None)
+        replace_job(job, segment, n, None if duration_s is None else own)
 
     def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.Derivation:
         """Return the derivation of a replacing job; that of a requeued job keeps its other facts."""
@@ -379,39 +378,26 @@ class Requeues:
         """Register the job that runs in place of a reshaped job."""
         self._register_replacement(job, job.n_procs, None, None, d.Replace(job.id, EMPTY, reason=reason))
 
-    def _derive(
-        self,
-        job: Job,
-        wire_id: str,
-        profile: Mapping[str, Any],
-        *,
-        n: int,
-        walltime: float | None,
-        estimate: float | None,
-        how: derive.Derivation,
-    ) -> str:
-        """Register a profile and a job for the next segment of a job. Return the profile's name."""
+    def _derive(self, job: Job, wire_id: str, work: JobWork, *, n: int, how: derive.Derivation) -> None:
+        """Register a profile and a job for the next segment of a job."""
+        assert work.profile is not None
         workload, _, profile_name = wire_id.partition("!")
         self._reply.open_registration()
         self._cluster.retire_profile(workload, profile_name)  # only this job uses it
-        self._reply.send(d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id)))
-        self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
-        return profile_name
+        self._reply.send(
+            d.RegisterProfile(workload, profile_name, work.profile, reason=("the next segment of {}", job.id))
+        )
+        self._register(job, wire_id, work, n=n, how=how)
 
-    def _register(
-        self,
-        job: Job,
-        wire_id: str,
-        profile_name: str,
-        *,
-        n: int,
-        how: derive.Derivation,
-        walltime: float | None = None,
-        estimate: float | None = None,
-    ) -> None:
+    def _register(self, job: Job, wire_id: str, work: JobWork, *, n: int, how: derive.Derivation) -> None:
         self._reply.open_registration()
         fields = derive.derived_job(
-            job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
+            job,
+            wire_id,
+            work.profile_name,
+            n=n,
+            walltime=work.walltime or job.walltime,
+            estimate=work.estimate or job.estimate,
         )
         self._jobs.registered.add(wire_id)
         self._origins[wire_id] = how
@@ -420,6 +406,9 @@ class Requeues:
         self._reply.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
         self._reply.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
 
+    def _new_dynamic_id(self, job: Job) -> str:
+        return self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+
     def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
         name = job.id.partition("!")[2] or job.id
         k = job.n_derived + 1
@@ -427,9 +416,10 @@ class Requeues:
             k += 1
         return wire_id
 
-    def _rename(self, job: Job, wire_id: str) -> None:
-        """Change the job's id in Batsim."""
-        self._origins.pop(job.wire_id, None)
+    def _continue_as(self, job: Job, wire_id: str) -> None:
+        """Forget the present segment of a job, which continues under another id in Batsim."""
+        self._notes.forget(job.wire_id)
+        self._forget_segment(job)
         self._jobs.rename(job, wire_id)
 
     def registered(self, job: Job, *, by_policy: bool) -> None:
@@ -452,8 +442,11 @@ class Requeues:
     def forget_job(self, job: Job) -> None:
         """Forget a job that ended."""
         if self.dynamic_jobs:  # else no job is derived from another
-            self._origins.pop(job.wire_id, None)
-            self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
+            self._forget_segment(job)
+
+    def _forget_segment(self, job: Job) -> None:
+        self._origins.pop(job.wire_id, None)
+        self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
 
     def _forget_profile(self, workload: str, name: str) -> None:
         """Record that Batsim deleted a profile, and the parts of a composed one, when its first job ended."""

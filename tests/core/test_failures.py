@@ -200,13 +200,11 @@ class Stack(Policy):
 
 
 class KillsToo(Stack):
-    """Kills and requeues all running jobs when machines fail, without knowing that the engine does."""
+    """Requeues a running job when machines fail, without knowing that the engine does."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         if self.partition.n_away and self.partition.running_jobs:
-            jobs = tuple(job.id for job in self.partition.running_jobs)
-            yield d.KillJob(jobs[:1])
-            yield d.Requeue(jobs[0])
+            yield d.Requeue(self.partition.running_jobs[0].id)
         if not self.partition.n_kills_pending:
             yield from super().decide(now)
 
@@ -216,6 +214,44 @@ def test_a_policy_of_an_author(policy: type[Policy]) -> None:
     jobs = Workload().job("a", n=2, s=10, walltime=11).job("b", n=2, s=3, at=1, walltime=4)
     run = run_policy(policy, jobs, 2, machine_events=outage(4, 6, "0"), on_failure="requeue_first")
     assert times(run) == {"a": (0, 4), "b": (6, 9), "dyn!w0.a.1": (9, 19)}
+
+
+class Gives(Stack):
+    """Kills all running jobs when machines fail."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        if self.partition.n_away and self.partition.running_jobs:
+            yield d.KillJob(tuple(job.id for job in self.partition.running_jobs))
+        yield from super().decide(now)
+
+
+@pytest.mark.parametrize("profile", ["delay", "mixed"])
+def test_a_policy_kills_a_job_that_the_engine_would_requeue(profile: str) -> None:
+    """Batsim gets one kill, and the job does not come back; a spare job registered for it is rejected."""
+    jobs = Workload().job("a", n=2, s=10, walltime=30)
+    jobs.profiles |= {
+        "work": {"type": "parallel_homogeneous", "cpu": 5e9, "com": 0},
+        "mixed": {"type": "composed", "seq": ["work", "work"]},
+    }
+    if profile == "mixed":
+        jobs.jobs[0]["profile"] = profile
+    session = Session(plan_for(Gives, on_failure="requeue_first"), checked=True)
+    run = FakeBatsim(jobs, 2, {"dynamic-jobs-enabled": True}, outage(4, 6, "0")).run(session.handle)
+    assert not run.deadlocked
+    assert run.jobs["w0!a"].final_state == e.COMPLETED_KILLED
+    assert [job.final_state for job in run.jobs.values() if job.id != "w0!a"] == ["REJECTED"] * (profile == "mixed")
+    policy = session.engine.policy
+    assert isinstance(policy, Stack)
+    assert (policy.seen, policy.jobs) == (["w0!a killed"], [])
+    figures = session.engine.figures
+    assert (figures["n_failure_kills"], figures["lost_work_s"]) == (1, 8)
+
+
+def test_jobs_start_beside_a_kill() -> None:
+    """Stack knows nothing of the kill of a at 4, and starts b on free processors at once."""
+    jobs = Workload().job("a", n=2, s=10, walltime=11).job("b", n=2, s=3, at=4, walltime=4)
+    run = run_policy(Stack, jobs, 4, machine_events=outage(4, 6, "0"), on_failure="requeue_first")
+    assert times(run) == {"a": (0, 4), "b": (4, 7), "dyn!w0.a.1": (6, 16)}
 
 
 def test_killed_jobs_are_reported_as_ended() -> None:

@@ -12,7 +12,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Policy
 from pybatsched.core.replacement import replace_policy
 from pybatsched.core.reservation_specs import read_reservations
@@ -294,6 +294,48 @@ def test_a_start_is_delayed_if_no_processors_are_left() -> None:
     run = FakeBatsim(jobs, 2).run(session.handle)
     assert starts(run) == {"a": 30, "b": 1}
     assert session.engine.figures["n_delayed_starts"] == 1
+
+
+class Repeating(Ignorant):
+    """Starts all waiting jobs whenever it is called, those of earlier calls too."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        self.jobs = [job for job in self.jobs if job.state is JobState.WAITING]
+        for job in self.jobs:
+            if job.n_procs <= self.partition.n_free:
+                yield d.ExecuteJob(job.id, self.partition.free.first(job.n_procs))
+
+
+def test_a_start_is_delayed_once_however_often_it_is_decided() -> None:
+    """a is started at 0, and again when b and c arrive, which end before the reservation."""
+    jobs = Workload().job("a", n=1, s=50, walltime=51)
+    for name, at in (("b", 1), ("c", 12)):
+        jobs.job(name, n=1, s=5, at=at, walltime=6)
+    session = Session(plan_for(Repeating, host_reservations=[reserved(20, 10, 2)]), checked=True)
+    run = FakeBatsim(jobs, 2).run(session.handle)
+    assert starts(run) == {"a": 30, "b": 1, "c": 12}
+    assert session.engine.figures["n_delayed_starts"] == 1
+
+
+@pytest.mark.parametrize("rule", ["requeue_first", "requeue_last", "resubmit"])
+def test_requeued_jobs_keep_their_order_in_a_reservation(rule: str) -> None:
+    """a and b run in the reservation, and c and d wait for it. When a's and b's host fails, both come back before c."""
+    jobs = Workload()
+    for name in "abcd":
+        jobs.job(name, n=1, s=10, walltime=11, reservation="r", user="u")
+    table = reserved(0, 100, "0-1", users=["u"])
+    events = [(4, e.MACHINES_UNAVAILABLE, "0-1"), (5, e.MACHINES_AVAILABLE, "0-1")]
+    run = run_policy("easy", jobs, 2, machine_events=events, host_reservations=[table], on_failure=rule)
+    assert starts(run) == {"a": 0, "b": 0, "dyn!w0.a.1": 5, "dyn!w0.b.1": 5, "c": 15, "d": 15}
+
+
+@pytest.mark.parametrize(("rule", "first"), [("requeue_last", "dyn!w0.a.1"), ("resubmit", "w0!b")])
+def test_a_reservation_resubmits_jobs_by_the_rule_for_failures(rule: str, first: str) -> None:
+    """a is killed at 20, and b has waited since 5. By the longest wait, a resubmitted job comes second."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=5, at=5, walltime=60)
+    tables = [reserved(20, 10, 2, conflict="requeue")]
+    run = run_policy("easy", jobs, 2, host_reservations=tables, on_failure=rule, order="-wait")
+    assert run.jobs[first].started_at == 30
 
 
 def test_why_a_job_waits() -> None:

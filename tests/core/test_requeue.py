@@ -312,6 +312,39 @@ def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
+@pytest.mark.parametrize("profile", ["d10", "mixed"])
+def test_a_kill_after_a_requeue_ends_the_job(stage: Stage, profile: str) -> None:
+    job = stage.run("a", "0", profile=profile, walltime=99)
+    stage.do(d.Requeue(job.id), d.KillJob((job.id,)), at=1.0)
+    reply = stage.step(*stage.killed(job))
+    spare = [("note", "w0!a.1", "unused_spare_of=w0!a"), ("reject", "w0!a.1")]
+    assert on_wire(reply)[: len(spare)] == (spare if profile == "mixed" else [])
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
+    assert not stage.engine.jobs.alive
+
+
+def test_extra_seconds_of_a_resumed_job_are_work_at_its_own_speed(stage: Stage) -> None:
+    """In 2 s it does 2e9 of 8e9; of the 6e9 that remain, half in 3 s. So one more second is 1e9."""
+    job = stage.run("a", "0-1", profile="ph", walltime=99)
+    stage.do(d.Requeue(job.id, work="rest"), at=2.0)
+    stage.do(start(job, "0-1"), events=stage.killed(job, 0.25))
+    assert job.profile is not None
+    assert job.profile["cpu"] == 6e9
+    stage.do(d.Requeue(job.id, work="all", extra_s=1.0), at=5.0)
+    stage.step(*stage.killed(job, 0.5))
+    assert job.profile["cpu"] == 9e9
+
+
+def test_a_job_resumed_at_another_size_keeps_all_its_work(stage: Stage) -> None:
+    job = stage.run("a", "0-1", walltime=15)
+    stage.do(d.Requeue(job.id, work="rest"), at=4.0)
+    stage.do(d.Replace(job.id, IntervalSet.parse("0-2"), n=3), events=stage.killed(job))
+    assert (job.n_procs, job.profile) == (3, {"type": "delay", "delay": 6.0})
+    stage.do(d.Requeue(job.id, work="all"), at=5.0)
+    stage.step(*stage.killed(job))
+    assert (job.n_procs, job.profile, job.walltime) == (3, {"type": "delay", "delay": 10}, 15)
+
+
 def test_job_killed_may_arrive_before_job_completed(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     stage.do(d.KillJob((job.id,)), at=2.0)

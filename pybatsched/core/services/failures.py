@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from pybatsched.core.checkpoints import checkpoints_of
+from pybatsched.core.checkpoints import Restarts, checkpoints_of
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.services.service import Service
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import KillCause
+    from pybatsched.core.requeue import Requeues
 
 #: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
 #: submitted again, or not requeued.
@@ -59,9 +60,7 @@ class Outages(Service):
         self._down: list[Outage] = []
 
     def machines_gone(self, procs: IntervalSet, at: float) -> None:
-        """Record that processors went down, except those that are down already. O(present outages)."""
-        for outage in self._down:
-            procs = procs - outage.procs
+        """Record that processors went down."""
         if procs:
             self._down.append(Outage(at, None, procs))
 
@@ -96,7 +95,6 @@ class Failures(Service):
         #: Jobs that were killed because a reservation began.
         self.n_reservation_kills = 0
         self._n_not_requeued = 0
-        self._lost_s = self._checkpoint_s = self._extra_s = self._useful_s = 0.0  # processor-seconds
 
     def check(self, job: Job) -> None:
         """Raise InputError for a new job with invalid checkpoints."""
@@ -105,7 +103,7 @@ class Failures(Service):
     def machines_gone(self, procs: IntervalSet, at: float) -> None:  # noqa: ARG002
         """Kill the jobs that run on failed processors by one decision, and expect the repair. O(running * k)."""
         if not procs:
-            return  # of a storage host
+            return  # of a storage host, or down already
         if self.rule is not None:
             self._n_failures += 1
             reason = ("processors {} failed", procs)
@@ -157,43 +155,6 @@ class Failures(Service):
             self.n_reservation_kills += 1
         if job.state is JobState.WAITING:
             self._stopped.append(job)
-        else:
-            self._end(job, is_useful=False)
-
-    def ended(self, job: Job, cause: KillCause | None) -> None:
-        """Count the processor-seconds of a job that ended by itself, at its walltime, or by a rejection after kills."""
-        if cause is None and job.started_at is not None:
-            self._end(job, is_useful=True)
-        elif cause is None:
-            self._lost_s += sum(segment.n_held * segment.ran_s for segment in job.past)
-
-    def _end(self, job: Job, *, is_useful: bool) -> None:
-        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
-        if job.started_at is None or job.ended_at is None:
-            return
-        n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
-        total_s = last_s + sum(segment.ran_s for segment in job.past)
-        if not is_useful:
-            self._lost_s += n * total_s
-            return
-        if self._requeues.is_by_policy(job.id):
-            self._extra_s += n * total_s
-            return
-        is_as_submitted = job.scale == 1.0 and job.n_procs == job.n_procs_requested
-        saved = checkpoints_of(job.id, job.fields) if is_as_submitted else None
-        lost_s = 0.0 if restarts is None else restarts.lost_s
-        load_s = min(job.load_s, last_s)
-        extra_s = load_s + (0.0 if restarts is None else restarts.extra_s)
-        overhead_s = 0.0
-        if saved is not None:
-            n_resumed, read_s = (0, 0.0) if restarts is None else (restarts.n_checkpoints, restarts.read_s)
-            ran_s = last_s - load_s + (0.0 if restarts is None else restarts.ran_s)
-            n_written = saved.n_complete(n_resumed, ran_s)
-            overhead_s = n_written * saved.dump_s + read_s + (min(saved.read_s, ran_s) if n_resumed else 0.0)
-        self._lost_s += n * lost_s
-        self._checkpoint_s += n * overhead_s
-        self._extra_s += n * extra_s
-        self._useful_s += n * max(total_s - lost_s - overhead_s - extra_s, 0.0)
 
     def before_decide(self) -> None:
         """Give the killed jobs to the policy: in order, or in reverse order if it puts each in front of the others."""
@@ -217,21 +178,13 @@ class Failures(Service):
         """Continue the counts of the policy that this one's policy replaces."""
         self._n_failures, self._n_failure_kills = earlier._n_failures, earlier._n_failure_kills
         self.n_reservation_kills = earlier.n_reservation_kills
-        self._n_not_requeued, self._lost_s = earlier._n_not_requeued, earlier._lost_s
-        self._checkpoint_s, self._extra_s, self._useful_s = earlier._checkpoint_s, earlier._extra_s, earlier._useful_s
+        self._n_not_requeued = earlier._n_not_requeued
 
     def figures(self) -> dict[str, float]:
-        """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work."""
-        total_s = self._useful_s + self._checkpoint_s + self._lost_s + self._extra_s
+        """Return how many failures there were, and how many jobs they have killed."""
         if self.rule is None:
-            return {"lost_work_s": self._lost_s}
-        return {
-            "n_failures": self._n_failures,
-            "n_failure_kills": self._n_failure_kills,
-            "lost_work_s": self._lost_s,
-            "checkpoint_s": self._checkpoint_s,
-            "application_efficiency": self._useful_s / total_s if total_s else 1.0,
-        }
+            return {}
+        return {"n_failures": self._n_failures, "n_failure_kills": self._n_failure_kills}
 
     def remarks(self) -> tuple[str, ...]:
         """Report jobs that could not be requeued."""
@@ -239,6 +192,50 @@ class Failures(Service):
             return ()
         n = f"{self._n_not_requeued:,} killed jobs were not requeued"
         return (f"{n}: Batsim deleted their profiles; start it with {setting('profile_reuse')}",)
+
+
+class WorkAccount(Service):
+    """The processor-seconds of the ended jobs of one run: useful work, checkpoints, and work lost by kills."""
+
+    def __init__(self, requeues: Requeues, *, counts_failures: bool) -> None:
+        self._requeues = requeues
+        self._counts_failures = counts_failures
+        self._useful = self._checkpoints = self._lost = self._extra = 0.0
+
+    def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
+        """Count a job that has completed, was killed, or was rejected after kills."""
+        ran = sum(segment.n_held * segment.ran_s for segment in (*job.past, job.segment))
+        if job.state is not JobState.COMPLETED:
+            self._lost += ran
+        elif self._requeues.is_by_policy(job.id):
+            self._extra += ran
+        else:
+            account, segment = job.restarts or Restarts(), job.segment
+            load_s = min(job.load_s, segment.ran_s)
+            account.add_run(segment.n_held, load_s, segment.ran_s - load_s)
+            checkpoints = self._requeues.checkpoints_of(job)
+            if checkpoints is not None:
+                account.add_checkpoints(checkpoints, segment.n_held)
+            self._useful += account.kept + account.ran
+            self._checkpoints += account.overhead
+            self._lost += account.lost
+            self._extra += account.extra
+
+    def follow(self, earlier: WorkAccount) -> None:
+        """Continue the sums of the policy that this one's policy replaces."""
+        self._useful, self._checkpoints = earlier._useful, earlier._checkpoints
+        self._lost, self._extra = earlier._lost, earlier._extra
+
+    def figures(self) -> dict[str, float]:
+        """Return the processor-seconds of lost work and, with a rule for failures, of checkpoints and useful work."""
+        if not self._counts_failures:
+            return {"lost_work_s": self._lost}
+        total = self._useful + self._checkpoints + self._lost + self._extra
+        return {
+            "lost_work_s": self._lost,
+            "checkpoint_s": self._checkpoints,
+            "application_efficiency": self._useful / total if total else 1.0,
+        }
 
 
 def _seq(job: Job) -> int:

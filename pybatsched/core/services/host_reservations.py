@@ -128,7 +128,7 @@ class HostReservations(Service):
         self.takes_any_procs = takes_any_procs
         self._all = windows_of(specs, cluster.procs, numbers_of(cluster))
         self._windows = tuple(one.window for one in self._all)  # of the run; others are removed when they end
-        self._deferred: list[tuple[Job, d.ExecuteJob]] = []
+        self._deferred: dict[str, tuple[Job, d.ExecuteJob]] = {}  # delayed starts by job
         self._n_deferred = 0
         # Processors that the policy believes free though a moved job has them, and those it believes used.
         self._taken = self._left = EMPTY
@@ -278,8 +278,8 @@ class HostReservations(Service):
         for one in self._all:
             if one.window.start_at <= now + HALF_TICK and one.waiting:
                 self._start_own(one, now)
-        deferred, self._deferred = self._deferred, []
-        for job, decision in deferred:
+        deferred, self._deferred = self._deferred, {}
+        for job, decision in deferred.values():
             if job.state is JobState.WAITING and job.id in self._cluster.jobs:
                 self._retry(job, decision, now)
 
@@ -314,8 +314,8 @@ class HostReservations(Service):
             self._taken = self._taken | (procs - decision.procs - self._left)
             self._left = (self._left | (decision.procs - procs)) - procs
             return replace(decision, procs=procs)
-        self._deferred.append((job, decision))
-        self._n_deferred += 1
+        self._n_deferred += job.id not in self._deferred
+        self._deferred[job.id] = job, decision
         return None
 
     def adjust(self, decision: d.Decision) -> d.Decision:
@@ -355,14 +355,14 @@ class HostReservations(Service):
             if procs:
                 self._actions.carry_out(replace(decision, procs=procs, timestamp=None))
                 return
-        self._deferred.append((job, decision))
+        self._deferred[job.id] = job, decision
 
     def why_waiting(self, job: Job) -> d.Reason | None:
         """Return why a job waits for a reservation, or because of one; None if it does not."""
         for one in self._all:
             if job in one.waiting:
                 return "waits for reservation {}, from {} on {}", one.spec.name, one.window.start_at, one.window.procs
-        if any(job is other for other, _ in self._deferred):
+        if job.id in self._deferred:
             return "its start is delayed: it would overlap a reservation"
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repair_s_of, rule_of
+from pybatsched.core.services.failures import REQUEUING, Failures, Outages, WorkAccount, repair_s_of, rule_of
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.services.predictions import PredictedEstimates
@@ -37,7 +37,7 @@ def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Fe
     rule, repair_s, specs = rule_of(policy.options), repair_s_of(policy.options), specs_of(policy.options)
     if rule is not None or repair_s is not None or specs:
         failures = Failures(rule, actions, repair_s)
-        services.append(failures)
+        services += [failures, WorkAccount(actions.requeues, counts_failures=rule is not None)]
         if specs:
             services.append(HostReservations(specs, actions, failures, takes_any_procs=policy.takes_any_procs))
     if actions.requeues.dynamic_jobs:

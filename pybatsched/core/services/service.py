@@ -52,7 +52,7 @@ class Service:
         """Handle the end of a job: by itself or rejected (no cause), or killed."""
 
     def machines_gone(self, procs: IntervalSet, at: float) -> None:
-        """Handle processors that have become unavailable."""
+        """Handle processors that have become unavailable; none if all of them were so before."""
 
     def machines_back(self, procs: IntervalSet, at: float) -> None:
         """Handle processors that are available again."""
