@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.campaign.workloads import WorkloadTable
+from pybatsched.campaign.workloads import Change, WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.machines.write import n_extra
+from pybatsched.policies.loading import names_file, object_of, run_plugin, split
 from pybatsched.runs.build import size_of
 from pybatsched.runs.spec import MachineSpec, WorkloadSpec
 from pybatsched.runs.workloads import (
@@ -35,7 +38,6 @@ from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shaken
 from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import weekly
 
@@ -90,6 +92,9 @@ class CampaignMachine(NamedTuple):
 OF_WORKLOAD: Final = CampaignMachine()
 
 
+_Function = Callable[..., Any]
+
+
 class Preparer:
     """Prepares workloads in a directory. `sources` are the directories to search for files."""
 
@@ -115,6 +120,8 @@ class Preparer:
         steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})
         steps.pop("file", None)
         content = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
+        functions = self._functions(table)
+        depends_on |= {kind: inspect.getsource(sys.modules[one.__module__]) for kind, one in functions.items()}
         key = digest_of(content | depends_on)
         index = self._folder / f"{key}.index.json"
         found = _read_index(index)
@@ -122,7 +129,7 @@ class Preparer:
             return [self._with_path(table, row) for row in found]
         rows = []
         try:
-            preparation = _Preparation(table, sources, mapping, seed, machine)
+            preparation = _Preparation(table, sources, mapping, seed, machine, functions=functions)
             workloads = list(preparation.workloads())
         except InputError as error:
             raise InputError(f"workload {table.name}: {error.whole().removeprefix(': ')}") from None
@@ -157,6 +164,19 @@ class Preparer:
         shown = ", ".join(str(folder) for folder in self._source_folders)
         raise InputError(f"workload file {name}: not found in {shown}; use `--traces DIR` or set PYBATSCHED_TRACES")
 
+    def _functions(self, table: WorkloadTable) -> dict[str, _Function]:
+        """Return the functions that a table names, by their key. Files are also searched beside the campaign's."""
+        named = {"reader": table.reader, "change": table.change.by if table.change else ""}
+        found = {}
+        for kind, name in named.items():
+            if not name:
+                continue
+            path, inner = split(name) if names_file(name) else (None, "")
+            found[kind] = object_of(name if path is None else f"{self._find(str(path))}:{inner}", kind)
+            if not inspect.isfunction(found[kind]):
+                raise InputError(f"{kind} {name!r} is a {type(found[kind]).__name__}; expected a function")
+        return found
+
     def _digest(self, path: Path) -> str:
         if path not in self._digests:
             self._digests[path] = files.digest_of(path)
@@ -171,12 +191,20 @@ class _Preparation:
     """The preparation of the workloads of a table. `warnings` are pairs: the suffix of names, and the text."""
 
     def __init__(
-        self, table: WorkloadTable, sources: Sequence[Path], mapping: Path | None, seed: int, machine: CampaignMachine
+        self,
+        table: WorkloadTable,
+        sources: Sequence[Path],
+        mapping: Path | None,
+        seed: int,
+        machine: CampaignMachine,
+        *,
+        functions: Mapping[str, _Function],
     ) -> None:
         self._table = table
         self._sources = sources
         self._seed = seed
         self._machine = machine
+        self._functions = functions
         self._spec = replace(table.jobs, mapping=None if mapping is None else str(mapping))
         self.warnings: list[tuple[str, str]] = []
 
@@ -185,8 +213,8 @@ class _Preparation:
         table, seed, found = self._table, self._seed, self._read()
         if (users := table.resample) is not None:
             found = _numbered(found, "resample", lambda one: resamples(one, users.n, users.options, seed), users.n)
-        elif (parts := table.sequences) is not None:
-            found = _numbered(found, "seq", lambda one: sequences_of(one, parts.number, parts.jobs, seed))
+        elif table.change is not None:
+            found = self._changed(found, table.change)
         found = self._scaled(found)
         if (shake := table.shake) is not None:
             found = _numbered(found, "shake", lambda one: shaken(one, shake.n, shake.by_s, seed), shake.n)
@@ -202,10 +230,23 @@ class _Preparation:
 
     def _in_hosts(self, workload: Workload, name: str, sources: Sequence[Path], label: str = "") -> Workload:
         """Return a workload of these files, or of none, with sizes in hosts of the machine."""
-        is_log = any(kind_of(self._at(source)) != "Batsim JSON" for source in sources)
+        is_log = not self._table.reader and any(kind_of(self._at(source)) != "Batsim JSON" for source in sources)
         found, warnings = in_hosts(Jobs(workload, name, is_from_log=is_log), self._machine.sizing)
         self.warnings += [(label, text) for text in warnings]
         return found
+
+    def _changed(self, workloads: Iterator[_Labelled], change: Change) -> Iterator[_Labelled]:
+        """Yield what the function of the user makes of each workload: a workload, or several that are numbered."""
+        who = f"change {change.by!r}"
+        for label, workload in workloads:
+            call = partial(self._functions["change"], workload, seed=self._seed, **change.options)
+            made = run_plugin(call, who, "failed")
+            if isinstance(made, Workload):
+                yield label, made
+                continue
+            parts = run_plugin(partial(list, made), who, "failed")
+            for number, part in enumerate(parts, start=1):
+                yield f"{label}{ending('part', number, len(parts))}", _workload_of(part, who)
 
     def _scaled(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
         """Yield each workload with its load scaled, one for each load of the table."""
@@ -228,6 +269,13 @@ class _Preparation:
             amount: dict[str, Any] = {"n_jobs": one.jobs, "days": one.days, "load": one.load, "n_users": one.users}
             kinds: dict[str, Any] = {"runtimes": one.runtimes, "sizes": one.sizes, "walltimes": walltimes}
             made = generate(Recipe(one.model, one.procs, seed=self._seed, **amount, **kinds))
+            yield "", prepare.select(made, selection)[0]
+            return
+        if table.reader:
+            (source,) = self._sources
+            who = f"reader {table.reader!r}"
+            made = _workload_of(run_plugin(partial(self._functions["reader"], source), who, "failed"), who)
+            made = prepare.with_walltimes(made, Walltimes.parse(spec.walltimes))[0]
             yield "", prepare.select(made, selection)[0]
             return
         check_formats([self._at(source) for source in self._sources])
@@ -266,10 +314,17 @@ class _Preparation:
 def _numbered(
     workloads: Iterator[_Labelled], kind: str, make: Callable[[Workload], Iterable[Workload]], *n: int
 ) -> Iterator[_Labelled]:
-    """Yield the workloads that are made of each workload: its sequences, resamples or copies."""
+    """Yield the workloads that are made of each workload: its resamples or copies."""
     for label, workload in workloads:
         for number, made in enumerate(make(workload), start=1):
             yield f"{label}{ending(kind, number, *n)}", made
+
+
+def _workload_of(made: Any, who: str) -> Workload:
+    """Return what a function of the user has made. Raises InputError if it is no workload."""
+    if not isinstance(made, Workload):
+        raise InputError(f"{who}: expected a pybatsched.workload.Workload, found a {type(made).__name__}")
+    return made
 
 
 def _read_index(path: Path) -> list[Prepared]:

@@ -152,11 +152,21 @@ class Weeks(Part):
         return WeekChoice(self.all, self.numbers, use, load, self.keep_ends, self.max_weeks)
 
 
-class Sequences(Part):
-    """Random sequences of consecutive jobs, new ones for each seed; each sequence is a separate workload."""
+class Change(BaseModel):
+    """A change of the workload by a function of the user: ``module:function`` or ``file.py:function``.
 
-    number: Positive = 10
-    jobs: Positive = 1024
+    The other keys are its options. It gets the workload, `seed` and these options, and returns a workload, or several,
+    each a separate workload.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    by: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the function."""
+        return dict(self.model_extra or {})
 
 
 class Shake(Part):
@@ -222,9 +232,11 @@ class WorkloadTable(PartWithSettings):
     the directory of the campaign file, then in the directory of traces. An `optional` workload is left out, with its
     points, if a file is missing. `merge` merges several logs into one workload. `external` is the share of merged jobs
     that are external, chosen at random. `walltimes` are exact for random workloads. `seeds` are the seeds of the
-    campaign that the workload runs with, by default all. `sequences` are drawn from the jobs that are left, before the
-    steps that change jobs. Several values of `load` make several workloads. `shake` makes copies with moved
-    submissions, new ones for each seed. `resample` makes new logs of the users of the log, before loads are scaled.
+    campaign that the workload runs with, by default all. `reader` is a function, ``module:function`` or
+    ``file.py:function``, that reads the `file` and returns a workload, for formats that pybatsched does not know.
+    `change` is applied to the jobs that are left, before the steps that change jobs. Several values of `load` make
+    several workloads. `shake` makes copies with moved submissions, new ones for each seed. `resample` makes new logs of
+    the users of the log, before loads are scaled.
     """
 
     RECORD = WorkloadSpec
@@ -237,7 +249,8 @@ class WorkloadTable(PartWithSettings):
     optional: StrictBool = False
     generate: GeneratedWorkload | None = None
     weeks: Weeks | None = None
-    sequences: Sequences | None = None
+    reader: str = ""
+    change: Change | None = None
     external: float | None = Field(default=None, ge=0, le=1)
     load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
     shake: Shake | None = None
@@ -271,15 +284,15 @@ class WorkloadTable(PartWithSettings):
 
     @property
     def is_split(self) -> bool:
-        """Whether it becomes workloads with other names: weeks, sequences, loads, shaken copies or resamples."""
-        parts = (self.weeks, self.sequences, self.shake, self.resample)
+        """Whether it may become workloads with other names: weeks, parts, loads, shaken copies or resamples."""
+        parts = (self.weeks, self.change, self.shake, self.resample)
         return bool(self.load) or any(part is not None for part in parts)
 
     @property
     def draws(self) -> bool:
         """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        parts = (self.generate, self.sequences, self.shake, self.resample)
+        parts = (self.generate, self.change, self.shake, self.resample)
         has_source = any(part is not None for part in parts)
         return has_source or is_mixed or any(step.is_random for step in self.injections)
 
@@ -295,14 +308,14 @@ class WorkloadTable(PartWithSettings):
     @model_validator(mode="after")
     def _whole_log(self) -> WorkloadTable:
         has_ends = self.jobs.warm_up or self.jobs.cool_down
-        if self.resample is not None and (self.weeks is not None or self.sequences is not None):
-            raise ValueError("resample: cannot be used with weeks or sequences")
+        if self.resample is not None and (self.weeks is not None or self.change is not None):
+            raise ValueError("resample: cannot be used with weeks or change")
         if self.resample is not None and has_ends:
             raise ValueError("resample: cannot be used with warm_up or cool_down")
-        if self.sequences is not None and has_ends:
-            raise ValueError("sequences: cannot be used with warm_up or cool_down")
-        if self.weeks is not None and self.sequences is not None:
-            raise ValueError("sequences: cannot be used with weeks")
+        if self.change is not None and has_ends:
+            raise ValueError("change: cannot be used with warm_up or cool_down")
+        if self.reader and (not self.jobs.file or self.weeks is not None):
+            raise ValueError("reader: works only with file, and without weeks")
         return self
 
     @model_validator(mode="after")
@@ -313,10 +326,10 @@ class WorkloadTable(PartWithSettings):
         if len(set(self.load)) < len(self.load):
             twice = next(load for load in self.load if self.load.count(load) > 1)
             raise ValueError(f"load: {twice:g} is given twice; expected different loads")
-        if self.generate is not None:
-            for name, _ in self.jobs.changed():
-                if name not in _OF_GENERATED:
-                    raise ValueError(f"{as_key(name)}: cannot be used with generate")
+        for source, known in (("generate", _OF_GENERATED), ("reader", {"file", *_OF_GENERATED})):
+            for name, _ in self.jobs.changed() if getattr(self, source) else ():
+                if name not in known:
+                    raise ValueError(f"{as_key(name)}: cannot be used with {source}")
         has_window = self.jobs.begin is not None or self.jobs.end is not None
         if self.weeks is not None and (not self.jobs.file or has_window):
             raise ValueError("weeks: works only with file, and without from and to")

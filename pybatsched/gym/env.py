@@ -26,7 +26,6 @@ from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, Workl
 from pybatsched.settings import as_keyword, misspelled, taken, takes
 from pybatsched.simulator.run import options_of
 from pybatsched.workload import Workload
-from pybatsched.workload.sequences import SequenceStarts
 
 #: Settings of runs that the environment does not take, or takes in another form.
 _NOT_TAKEN: Final = frozenset({"file", "platform", "stop_at", "seed", "allow_empty"})
@@ -39,7 +38,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     `workload` is a file of any format that pybatsched reads, or a `Workload`. `platform` is a platform file, the name
     of a machine, or a number of processors (None: that of the workload). An episode has `n_jobs` consecutive jobs or
     the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
-    ``episodes="sc20"`` reads logs and draws episodes of 1,024 jobs as the program RLScheduler does.
 
     Other keywords are settings of the workload, the machine and the run, as in `pybatsched.simulate` and
     `read_workload`. `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are
@@ -62,7 +60,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         *,
         n_jobs: int | None = None,
         span_s: float | None = None,
-        episodes: str | None = None,
         reward: str | Reward = "bounded_slowdown",
         **options: Any,
     ) -> None:
@@ -70,10 +67,10 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._reward = reward_of(reward)
         try:
             policy = PolicySpec(Environment, options, given_by="Python")
-            built = built_of(workload, platform, episodes, settings, policy)
+            built = built_of(workload, platform, settings, policy)
             (whole,) = built.scenario.workloads.values()
             n_procs = built.scenario.platform.n_procs
-            self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
+            self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s)
         except InputError as error:
             unknown = f"policy {Environment.__name__}: unknown option"
             text = error.spelled(as_keyword).replace(unknown, "SchedulingEnv: unknown keyword")
@@ -84,8 +81,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         chosen = options_of(self._plan, self._scenario.options)
         self._n_running: int = chosen["running"]
         _warn(built.warnings)
-        self._draws_as_sc20 = episodes is not None
-        self._starts: SequenceStarts | None = None  # those of RLScheduler, for the last seed
         self._play: Play | None = None
         self._chosen: list[int] = []  # in this episode
         #: The workload of the episode, to run it elsewhere.
@@ -112,18 +107,11 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         if given:
             raise InputError(f"reset: unknown option {next(iter(given))!r:.60}; expected start")
         if start is None:
-            start = self._next_start(seed)
+            start = int(self.np_random.integers(self._episodes.n_starts))
         workload = self._episodes.at(start)
         play = self._begun(workload)
         self.workload, self._play, self._chosen = workload, play, []
         return self._seen(play), self._info(play)
-
-    def _next_start(self, seed: int | None) -> int:
-        if not self._draws_as_sc20:
-            return int(self.np_random.integers(self._episodes.n_starts))
-        if seed is not None or self._starts is None:
-            self._starts = self._episodes.drawn_with(int(self.np_random.integers(2**31)) if seed is None else seed)
-        return self._starts.draw()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Apply an action, and run to the next choice or the end of the episode."""

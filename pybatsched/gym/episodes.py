@@ -1,8 +1,4 @@
-"""Episodes of a workload: consecutive jobs, or the jobs of a time span, from a random start.
-
-Episodes named ``sc20`` are those of RLScheduler (Zhang, Dai, He, Bao and Xie, SC 2020): its reading of logs, and its
-random sequences of 1,024 of the first 10,000 jobs. `pybatsched.workload.sequences` draws them.
-"""
+"""Episodes of a workload: consecutive jobs, or the jobs of a time span, from a random start."""
 
 from __future__ import annotations
 
@@ -10,21 +6,16 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.runs.build import Built, build
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import RunSpec
-from pybatsched.runs.workloads import Jobs, kind_of
-from pybatsched.settings import NUMBER, one_of, whole
+from pybatsched.runs.workloads import Jobs
+from pybatsched.settings import NUMBER, whole
 from pybatsched.workload import Workload
 from pybatsched.workload.prepare import used_profiles
-from pybatsched.workload.sequences import SequenceStarts
-
-_SC20_JOBS: Final = 1024
-_SC20_AMONG: Final = 10_000
-_SC20_UNKNOWN_S: Final = 10.0
 
 
 class Episodes:
@@ -32,18 +23,10 @@ class Episodes:
 
     An episode has `n_jobs` consecutive jobs, or the jobs of `span_s` seconds; without both, it is the workload. Jobs
     keep their times, so a day in an episode is a day of the log. Parts of a workload have no jobs that are too large
-    for the machine. Of the kind ``sc20``, episodes have 1,024 of the first 10,000 jobs, unless `n_jobs` is given.
+    for the machine.
     """
 
-    def __init__(
-        self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None, kind: str | None = None
-    ) -> None:
-        if kind is not None:
-            one_of("sc20").read("episodes", kind)
-        if kind is not None and span_s is not None:
-            raise InputError(f"episodes: expected n_jobs with {kind}, found span_s")
-        if kind is not None and n_jobs is None:
-            n_jobs = _SC20_JOBS
+    def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
         if n_jobs is not None and span_s is not None:
             raise InputError("episodes: expected n_jobs or span_s, found both")
         n_jobs = None if n_jobs is None else whole(1).read("n_jobs", n_jobs)
@@ -51,8 +34,6 @@ class Episodes:
         self._workload = workload
         fitting = [job for job in workload.jobs if 0 < job["res"] <= n_procs]
         self._jobs = sorted(fitting, key=lambda job: float(job["subtime"]))
-        if kind is not None:
-            del self._jobs[_SC20_AMONG:]
         self._times = [float(job["subtime"]) for job in self._jobs]
         self._n_jobs: int | None = n_jobs
         self._span_s: float | None = span_s
@@ -66,10 +47,6 @@ class Episodes:
                 f"{source}: expected at least {quantity(n_jobs, 'job')} (n_jobs) that fit the machine, found "
                 f"{len(self._jobs):,}"
             )
-
-    def drawn_with(self, seed: int) -> SequenceStarts:
-        """Return the random starts of RLScheduler for a seed. Raises InputError if there are too few jobs."""
-        return SequenceStarts(len(self._jobs), self._n_jobs or 1, seed)
 
     def __deepcopy__(self, _memo: Any) -> Self:
         return self  # it is immutable
@@ -99,15 +76,12 @@ class Episodes:
 def built_of(
     workload: str | Path | Workload,
     platform: str | Path | int | None,
-    kind: str | None,
     settings: Mapping[str, Any],
     policy: PolicySpec,
 ) -> Built:
     """Return the run of a whole workload: a file of any format, or a `Workload`. Raises InputError.
 
-    `platform` is a file, the name of a machine, or a number of processors; None: that of the workload. For episodes of
-    the kind ``sc20``, a log in SWF is read as by RLScheduler: a job has the larger number of processors, and an unknown
-    run time is 10 s.
+    `platform` is a file, the name of a machine, or a number of processors; None: that of the workload.
     """
     if not isinstance(workload, str | Path | Workload):
         raise InputError(f"workload: expected a file or a Workload, found {workload!r:.60}")
@@ -125,6 +99,4 @@ def built_of(
             if name not in {"load", "scale_load"}:
                 raise InputError(f"{setting(name)}: works only with a file, not with a Workload")
         return build(spec, [Jobs(workload, workload.source or "the workload")])
-    if kind is not None and kind_of(spec.workloads[0]) == "SWF":
-        spec = RunSpec.of({"size": "larger", "unknown_runtime": _SC20_UNKNOWN_S, **given}, policy, files)
     return build(spec)

@@ -63,9 +63,21 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
     who = f"agent {name!r:.200}"
     if name not in files.names:
         raise UntrustedFileError(f"{who} is Python code, which is accepted only from your own options; give it with -o")
+    found = object_of(name, "agent")
+    if isinstance(found, type):
+        found = run_plugin(found, who)
+    if not callable(found):
+        raise InputError(f"{who} is a {type(found).__name__}; expected a function of an observation and its mask")
+    agent: Callable[..., Any] = found
+    return agent
+
+
+def object_of(name: str, kind: str) -> Any:
+    """Load ``module:object`` or ``file.py:object``, which runs that code. `kind` is what it is. Raises InputError."""
+    who = f"{kind} {name!r:.200}"
     if names_file(name):
         path, inner = split(name)
-        module = module_of(path, f"pybatsched_agent_file_{path.stem}", who) if inner else None
+        module = module_of(path, f"pybatsched_{kind}_file_{path.stem}", who) if inner else None
     else:
         module_name, _, inner = name.partition(":")
         is_name = all(part.isidentifier() for part in module_name.split("."))
@@ -77,12 +89,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
         if not hasattr(found, part):
             raise InputError(f"{who}: the file or module has no object {inner}; check the name after the colon")
         found = getattr(found, part)
-    if isinstance(found, type):
-        found = run_plugin(found, who)
-    if not callable(found):
-        raise InputError(f"{who} is a {type(found).__name__}; expected a function of an observation and its mask")
-    agent: Callable[..., Any] = found
-    return agent
+    return found
 
 
 def _module(name: str, inner: str, who: str) -> Any:
@@ -95,11 +102,11 @@ def _module(name: str, inner: str, who: str) -> Any:
         raise
 
 
-def run_plugin(code: Callable[[], Any], who: str) -> Any:
+def run_plugin(code: Callable[[], Any], who: str, problem: str = "cannot be loaded") -> Any:
     """Run code of a plugin. Raises InputError for its exceptions."""
     try:
         return code()
     except NOT_THE_PLUGINS:
         raise
     except BaseException as error:
-        raise InputError(f"{who} cannot be loaded: {describe_error(error)}") from error
+        raise InputError(f"{who} {problem}: {describe_error(error)}") from error

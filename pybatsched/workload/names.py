@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _ENDINGS: Final = re.compile(
-    r"(?P<resample>-resample[0-9]+)?(?P<week>-week[0-9]{2,})?(?P<sequence>-seq[0-9]+)?"
+    r"(?P<resample>-resample[0-9]+)?(?P<week>-week[0-9]{2,})?(?P<part>-part[0-9]+)?"
     r"(?P<load>-load[0-9][0-9.e+-]*)?(?P<shake>-shake[0-9]+)?"
 )
 
@@ -55,7 +55,7 @@ def parsed(workload: str, names: Iterable[str] = ()) -> WorkloadName:
 
 
 def _named(family: str, found: re.Match[str]) -> WorkloadName:
-    unit = "".join([family, *(found[name] or "" for name in ("resample", "week", "sequence"))])
+    unit = "".join([family, *(found[name] or "" for name in ("resample", "week", "part"))])
     try:
         load = float(found["load"].removeprefix("-load")) if found["load"] else None
     except ValueError:  # not a load: the name is the user's

@@ -12,11 +12,10 @@ import pytest
 from pydantic import ValidationError
 from support.logs import sacct, sacct_line
 from support.places import ROOT
-from support.rlscheduler_twin import draw_starts
 
 from pybatsched.campaign import prepare
 from pybatsched.campaign.cells import hosts_of
-from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
@@ -327,35 +326,88 @@ def numbered_log(path: Path, n_jobs: int) -> Path:
     return path
 
 
-def test_sequences_are_workloads_of_their_own(tmp_path: Path) -> None:
-    """They are those of numpy's generator, of the first 100 jobs. Jobs keep their times and lose outer dependencies."""
-    numbered_log(tmp_path / "log.swf", 150)
-    sequences = {"number": 3, "jobs": 16}
-    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "max_jobs": 100, "sequences": sequences})
+FUNCTIONS = """
+from dataclasses import replace
+from pybatsched.workload import Workload
+
+def parts(workload, seed, n):
+    jobs = list(workload.jobs)
+    return (replace(workload, jobs=jobs[seed + k : seed + k + 5]) for k in range(n))
+
+def first(workload, seed):
+    return replace(workload, jobs=list(workload.jobs)[:1])
+
+def nothing(workload, seed):
+    return [None]
+
+def read(path):
+    n = len(path.read_text().split())
+    jobs = [{"id": k, "subtime": k, "res": 1, "profile": "d"} for k in range(n)]
+    return Workload(jobs, {"d": {"type": "delay", "delay": 60}}, 4, str(path), {})
+"""
+
+
+def with_functions(folder: Path, **given: Any) -> WorkloadTable:
+    (folder / "mine.py").write_text(FUNCTIONS)
+    return WorkloadTable.model_validate({"name": "log", "file": "log.swf"} | given)
+
+
+def ids(one: Prepared) -> list[int]:
+    return [job["id"] for job in json.loads(Path(one.path).read_text())["jobs"]]
+
+
+def test_a_function_of_the_user_makes_several_workloads(tmp_path: Path) -> None:
+    """It gets the jobs that are left, the seed and its options. Injections come later."""
+    numbered_log(tmp_path / "log.swf", 60)
+    spec = with_functions(tmp_path, max_jobs=20, change={"by": "mine.py:parts", "n": 2}, deadlines={"every": 2})
     found = Preparer(tmp_path, [tmp_path]).prepare(spec, seed=7)
-    assert [(one.name, one.family) for one in found] == [(f"log-seq0{k}", "log") for k in (1, 2, 3)]
-    for one, start in zip(found, draw_starts(100, 16, 3, 7), strict=True):
-        jobs = json.loads(Path(one.path).read_text())["jobs"]
-        numbers = range(start + 1, start + 17)
-        assert [(job["id"], job["subtime"]) for job in jobs] == [(k, 10 * k) for k in numbers]
-        assert [job.get("depends_on") for job in jobs] == [None, *numbers[:-1]]
-        assert one.n_procs == 4
-    others = Preparer(tmp_path, [tmp_path]).prepare(spec, seed=8)
-    assert [one.digest for one in others] != [one.digest for one in found]
+    assert [(one.name, one.family) for one in found] == [("log-part01", "log"), ("log-part02", "log")]
+    assert [ids(one) for one in found] == [[*range(8, 13)], [*range(9, 14)]]
+    jobs = json.loads(Path(found[0].path).read_text())["jobs"]
+    assert sum("max_stay" in job for job in jobs) == 3
+    assert ids(Preparer(tmp_path, [tmp_path]).prepare(spec, seed=8)[0]) == [*range(9, 14)]
+    (one,) = Preparer(tmp_path, [tmp_path]).prepare(with_functions(tmp_path, change={"by": "mine.py:first"}), 1)
+    assert (one.name, ids(one)) == ("log", [1])
 
 
-def test_sequences_of_a_random_workload_come_before_injections(tmp_path: Path) -> None:
-    content = {
-        "name": "drawn",
-        "generate": {"model": "poisson", "procs": 8, "jobs": 60},
-        "sequences": {"number": 2, "jobs": 10},
-        "deadlines": {"every": 5, "least_s": 60, "factor": 2},
-    }
-    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(content), seed=1)
-    assert [one.name for one in found] == ["drawn-seq01", "drawn-seq02"]
-    for one in found:
-        jobs = json.loads(Path(one.path).read_text())["jobs"]
-        assert (len(jobs), sum("max_stay" in job for job in jobs)) == (10, 2)
+def test_a_function_of_the_user_reads_another_format(tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text("a b c")
+    spec = with_functions(tmp_path, file="jobs.txt", reader="mine.py:read", walltimes="factor:2", max_jobs=2)
+    (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+    content = json.loads(Path(one.path).read_text())
+    assert [job["walltime"] for job in content["jobs"]] == [120, 120]
+    (tmp_path / "mine.py").write_text(FUNCTIONS.replace("60}", "30}"))  # other code is another workload
+    (other,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+    assert other.path != one.path
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"change": {"by": "mine.py:none"}}, "change '.*mine.py:none': the file or module has no object none"),
+        ({"change": {"by": "mine.py:Workload"}}, "change 'mine.py:Workload' is a type; expected a function"),
+        ({"change": {"by": "json:loads"}}, "change 'json:loads' failed: TypeError"),
+        ({"change": {"by": "mine.py:parts"}}, "change 'mine.py:parts' failed: TypeError"),
+        ({"change": {"by": "mine.py:nothing"}}, "expected a pybatsched.workload.Workload, found a NoneType"),
+        ({"reader": "no.such:thing"}, "reader 'no.such:thing' cannot be loaded"),
+    ],
+)
+def test_errors_of_functions_of_the_user(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    numbered_log(tmp_path / "log.swf", 20)
+    with pytest.raises(InputError, match=message):
+        Preparer(tmp_path, [tmp_path]).prepare(with_functions(tmp_path, **given), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"weeks": {}}, "reader: works only with file, and without weeks"),
+        ({"size": "larger"}, "size: cannot be used with reader"),
+    ],
+)
+def test_a_reader_gives_a_whole_workload(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        WorkloadTable.model_validate({"name": "log", "file": "log.swf", "reader": "a:b"} | given)
 
 
 def test_random_workloads_have_no_requested_walltimes(tmp_path: Path) -> None:
@@ -367,16 +419,3 @@ def test_random_workloads_have_no_requested_walltimes(tmp_path: Path) -> None:
     assert made[0] == made[1] != made[2]
     with pytest.raises(InputError, match="^workload w: walltimes: expected exact, factor:F, round or none, found requ"):
         Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given | {"walltimes": "requested"}), 1)
-
-
-def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
-    numbered_log(tmp_path / "log.swf", 21)
-    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "sequences": {"jobs": 10}})
-    expected = "workload log: sequences of 10 jobs: expected at least 22 jobs to draw them from, found 21"
-    with pytest.raises(InputError, match=expected):
-        Preparer(tmp_path, [tmp_path]).prepare(spec, seed=1)
-
-
-def test_a_workload_has_weeks_or_sequences() -> None:
-    with pytest.raises(ValidationError, match="sequences: cannot be used with weeks"):
-        WorkloadTable.model_validate({"name": "log", "file": "log.swf", "weeks": {}, "sequences": {}})

@@ -16,7 +16,7 @@ from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load
 from pybatsched.workload.prepare import select
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.sequences import SequenceStarts, sequences_of
+from pybatsched_studies.orders.sequences import SequenceStarts, sequences
 
 ORDERS = ("fcfs", "wfp3", "unicep", "sjf", "f1")
 
@@ -141,7 +141,7 @@ def sdsc_sp2() -> Path:
 def test_a_published_sequence_job_by_job(backfilling: bool) -> None:
     """The third sequence has job 5057, of which neither run time nor requested time is known."""
     whole = load(sdsc_sp2(), size="larger", unknown_runtime_s=10)
-    (_, _, sequence) = sequences_of(select(whole, Selection(max_jobs=10_000))[0], 3, 1024, 1)
+    (_, _, sequence) = sequences(select(whole, Selection(max_jobs=10_000))[0], 1, 3, 1024)
     jobs = read_log(sdsc_sp2())[4299 : 4299 + 1024]
     assert [job["id"] for job in sequence.jobs] == [job.number for job in jobs]
     assert {job.requested_s for job in jobs if job.number == 5057} == {-1}

@@ -158,8 +158,8 @@ def test_random_workloads_have_a_warm_up(tmp_path: Path) -> None:
     jobs = json.loads(Path(one.path).read_text())["jobs"]
     first_at = jobs[0]["subtime"]
     assert [job["evaluated"] for job in jobs] == [job["subtime"] >= first_at + 3600 for job in jobs]
-    with pytest.raises(ValidationError, match="sequences: cannot be used with warm_up or cool_down"):
-        WorkloadTable.model_validate(given | {"sequences": {}})
+    with pytest.raises(ValidationError, match="change: cannot be used with warm_up or cool_down"):
+        WorkloadTable.model_validate(given | {"change": {"by": "a:b"}})
     with pytest.raises(ValidationError, match="warm_up"):
         WorkloadTable.model_validate(given | {"warm_up": -5})
 

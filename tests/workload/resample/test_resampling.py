@@ -218,7 +218,7 @@ def test_resamples_of_a_campaign(tmp_path: Path) -> None:
     assert [one.name for one in found] == names
     assert len({one.digest for one in found}) == 6
     for members, text in (
-        ({"weeks": "all"}, "resample: cannot be used with weeks or sequences"),
+        ({"weeks": "all"}, "resample: cannot be used with weeks or change"),
         ({"warm_up": "1d"}, "resample: cannot be used with warm_up or cool_down"),
         ({"resample": {"load": 0}}, "expected a number above 0, found 0"),
     ):

@@ -48,11 +48,11 @@ class SequenceStarts:
                 return self._first + drawn
 
 
-def sequences_of(workload: Workload, number: int, length: int, seed: int) -> Iterator[Workload]:
-    """Yield `number` sequences of `length` consecutive jobs. O(profiles + length) each. Raises InputError."""
-    starts = SequenceStarts(len(workload.jobs), length, seed)
+def sequences(workload: Workload, seed: int, number: int = 10, jobs: int = 1024) -> Iterator[Workload]:
+    """Yield `number` sequences of so many consecutive jobs. O(profiles + jobs) each. Raises InputError."""
+    starts = SequenceStarts(len(workload.jobs), jobs, seed)
     for _ in range(number):
         start = starts.draw()
-        sequence = consecutive(workload, start, length)
+        sequence = consecutive(workload, start, jobs)
         sequence.about["sequence"] = {"start": start, "seed": seed}
         yield sequence
