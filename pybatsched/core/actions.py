@@ -14,7 +14,7 @@ from pybatsched.core.instants import HALF_TICK, TICK, instant, on_tick
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, release_job, start_job
 from pybatsched.core.requeue import Notes, ReplyBuilder, Requeues
-from pybatsched.core.services.service import ServiceList
+from pybatsched.core.services.service import Services
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ TOO_LARGE: Final = "asks for {} processors; the platform has {}"
 class Holds:
     """The held jobs of one run."""
 
-    def __init__(self, cluster: Cluster, notes: Notes, reply: ReplyBuilder) -> None:
+    def __init__(self, cluster: Cluster, requeues: Requeues, notes: Notes, reply: ReplyBuilder) -> None:
         self._cluster = cluster
+        self._requeues = requeues
         self._notes = notes
         self._reply = reply
         self.jobs: dict[str, Job] = {}
@@ -76,7 +77,8 @@ class Holds:
             assert procs is not None
             assert held_from is not None
             self.release(job)
-            self._reply.register_reshaped(job, reason)  # first: the metadata belongs to the job that runs
+            if job.is_reshaped:  # first: the metadata belongs to the job that runs
+                self._requeues.register_reshaped(job, reason)
             note = self._notes.add_fact(job.wire_id, f"held_s={now - held_from:.12g}")
             self._reply.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
             self._reply.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
@@ -107,18 +109,23 @@ class Actions:
         self.cluster = cluster
         self.caller = caller
         self.field_check = field_check
-        self.services = ServiceList()
+        self.services = Services()
         self._job = validator.job
         self._notes = Notes()
         self.requeues = Requeues(jobs, cluster, validator, self, self._notes)
-        self.holds = Holds(cluster, self._notes, self)
+        self.holds = Holds(cluster, self.requeues, self._notes, self)
         self._do: dict[type[d.Decision], Callable[[Any], None]] = {
             cls: getattr(self, f"do_{d.method_name(cls)}", self.send) for cls in d.DECISIONS
+        }
+        self._do |= {
+            d.Requeue: self.requeues.requeue,
+            d.Replace: self.requeues.replace,
+            d.Reshape: self.requeues.reshape,
         }
 
     def all_over(self) -> bool:
         """Return whether all jobs were submitted and have ended."""
-        return self.static_jobs_done and not self.jobs.alive and not self.requeues.n_kills_pending
+        return self.static_jobs_done and not self.jobs.alive and not self.jobs.kills
 
     def start_reply(self, now: float) -> None:
         """Start an empty reply."""
@@ -162,11 +169,6 @@ class Actions:
         ]
         self.out = [*first, *others]
 
-    def register_reshaped(self, job: Job, reason: d.Reason) -> None:
-        """Register a reshaped job with its new shape in Batsim, just before it starts."""
-        if job.is_reshaped:
-            self.requeues.register_reshaped(job, reason)
-
     def add_job(
         self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
     ) -> Job:
@@ -202,12 +204,6 @@ class Actions:
         """Release the jobs that are held on lost processors, and notify the policy."""
         for job, held_on in self.holds.lose(gone):
             self.caller.call("on_job_released", job, held_on, self.now)
-
-    def stop_job(self, job: Job) -> None:
-        """Free the processors of a running job."""
-        if job.segment.procs is not None:
-            self.cluster.vacate(job)
-        self.jobs.n_running -= 1
 
     def end_job(
         self, job: Job, state: JobState, final_state: str, at: float, *, cause: KillCause | None = None
@@ -293,18 +289,6 @@ class Actions:
     def do_to_job_msg(self, decision: d.ToJobMsg) -> None:
         """Send a message to a job."""
         self.send(decision, job_id=self._job(decision.job_id).wire_id)
-
-    def do_requeue(self, decision: d.Requeue) -> None:
-        """Kill and requeue a job."""
-        self.requeues.requeue(decision)
-
-    def do_replace(self, decision: d.Replace) -> None:
-        """Start a job with another size or duration."""
-        self.requeues.replace(decision)
-
-    def do_reshape(self, decision: d.Reshape) -> None:
-        """Give a waiting job another shape."""
-        self.requeues.reshape(decision)
 
     def do_start_at(self, decision: d.StartAt) -> None:
         """Hold processors for a job that starts later."""

@@ -311,7 +311,7 @@ class Cluster:
         self._retired_profiles.setdefault(workload, IdSet()).add(name)
 
     def is_retired(self, workload: str, name: str) -> bool:
-        """Return whether no new job can use a profile. O(log n)."""
+        """Return whether no new job can use a profile. O(1)."""
         names = self._retired_profiles.get(workload)
         return names is not None and names.has(name)
 

@@ -191,7 +191,7 @@ class Engine:
         actions, machines = self.actions, self.cluster
         return actions.static_jobs_done and not (
             self.jobs.n_running
-            or actions.requeues.n_kills_pending
+            or self.jobs.kills
             or actions.holds.jobs
             or any(service.is_waiting() for service in actions.services.all)
             or (machines.unavailable and not self.machines_settled)
@@ -300,21 +300,18 @@ class Engine:
     def _on_completed(self, event: e.JobCompleted) -> None:
         job, actions = self.jobs.by_wire_id.get(event.job_id), self.actions
         if job is None:
-            if actions.requeues.was_stopped(event.job_id):
+            if self.jobs.finished.was_killed(event.job_id):
                 return  # reported before, by JOB_KILLED
-            known = self.jobs.outcome(event.job_id)
+            known = self.jobs.finished.outcome(event.job_id)
             text = f"job {event.job_id} has ended already ({known})" if known else f"unknown job {event.job_id}"
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:
             raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.history()}", field="job_id")
         final_state = event.final_state
         killed = final_state == e.COMPLETED_KILLED
-        is_inherited = job.id in self.cluster.inherited
-        actions.stop_job(job)
-        if is_inherited:
-            self._return_inherited(job)
-        if killed and actions.requeues.kill_pending(event.job_id):
-            actions.requeues.stopped(job, event.timestamp)  # JOB_KILLED follows
+        is_inherited = self._free_procs(job)
+        if killed and event.job_id in self.jobs.kills:
+            actions.requeues.killed(job, event.timestamp)  # JOB_KILLED follows
             return
         actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         if is_inherited:
@@ -323,6 +320,16 @@ class Engine:
             self.policy.on_job_ended(job, self.now)
         except BaseException as error:  # noqa: BLE001  fail raises
             self.caller.fail("on_job_ended", error)
+
+    def _free_procs(self, job: Job) -> bool:
+        """Free the processors of a running job. Return whether it was in no partition: the policy does not know it."""
+        is_inherited = job.id in self.cluster.inherited
+        if job.segment.procs is not None:
+            self.cluster.vacate(job)
+        self.jobs.n_running -= 1
+        if is_inherited:
+            self._return_inherited(job)
+        return is_inherited
 
     def _return_inherited(self, job: Job) -> None:
         """Notify the policy that the processors of a job that was in no partition are available."""
@@ -336,11 +343,8 @@ class Engine:
         for wire_id in event.job_ids:
             job = self.jobs.by_wire_id.get(wire_id)
             if job is not None and job.state is JobState.RUNNING and wire_id in progress:
-                is_inherited = job.id in self.cluster.inherited
-                self.actions.stop_job(job)  # some peers send JOB_KILLED without JOB_COMPLETED
-                if is_inherited:
-                    self._return_inherited(job)
-                requeues.stopped(job, event.timestamp)
+                self._free_procs(job)  # some peers send JOB_KILLED without JOB_COMPLETED
+                requeues.killed(job, event.timestamp)
             pending = self.jobs.kills.get(wire_id)
             job = requeues.kill_answered(wire_id, progress.get(wire_id))
             if job is None or pending is None:
@@ -352,8 +356,8 @@ class Engine:
             if cause == "decision":
                 self.caller.call("on_job_killed", job, self.now)
                 continue
-            for stopped in self.actions.services.stopped:
-                stopped(job, cause)
+            for killed in self.actions.services.killed:
+                killed(job, cause)
             partition = job.partition if is_over else job.past[-1].partition
             if partition is not None:  # else it is a job of an earlier policy
                 self.caller.call("on_job_ended", job, self.now)
@@ -463,7 +467,7 @@ class Engine:
         actions = self.actions
         if len(self.jobs.alive) > len(actions.holds.jobs) and not (
             self.jobs.n_running
-            or actions.requeues.n_kills_pending
+            or self.jobs.kills
             or actions.n_calls_pending
             or any(service.is_waiting() for service in actions.services.all)
         ):

@@ -115,9 +115,9 @@ TRANSITIONS: Final[dict[str, Transition]] = {
     "start": Transition(JobState.WAITING, JobState.RUNNING, "`ExecuteJob`, `ChangeJobState`"),
     "reject": Transition(JobState.WAITING, JobState.REJECTED, "`RejectJob`"),
     "complete": Transition(JobState.RUNNING, JobState.COMPLETED, "JOB_COMPLETED"),
-    "stop": Transition(JobState.RUNNING, JobState.KILLED, "JOB_COMPLETED or JOB_KILLED after a kill"),
+    "kill": Transition(JobState.RUNNING, JobState.KILLED, "JOB_COMPLETED or JOB_KILLED after a kill"),
     "requeue": Transition(JobState.KILLED, JobState.WAITING, "JOB_KILLED, if the kill was a `Requeue`"),
-    "kill": Transition(JobState.KILLED, JobState.KILLED, "JOB_KILLED, otherwise: the job is finished"),
+    "finish": Transition(JobState.KILLED, JobState.KILLED, "JOB_KILLED, otherwise: the job is finished"),
 }
 
 
@@ -523,9 +523,9 @@ def forget_plans(job: Job) -> None:
     reshape_job(job, JobShape(*(job.segment.registered_as or (job.n_procs, job.scale))))
 
 
-def stop_job(job: Job, at: float) -> None:
+def kill_job(job: Job, at: float) -> None:
     """Record that a kill took effect; Batsim's answer to the kill follows."""
-    _change(job, "stop")
+    _change(job, "kill")
     job.segment.ended_at = at
 
 
@@ -536,7 +536,7 @@ def end_job(job: Job, at: float, state: JobState, final_state: str) -> None:
     elif state is JobState.REJECTED:
         _change(job, "reject")
     else:
-        _change(job, "stop" if job.state is JobState.RUNNING else "kill")
+        _change(job, "kill" if job.state is JobState.RUNNING else "finish")
     job.segment.ended_at = at
     job.final_state = final_state
 
@@ -593,10 +593,6 @@ class JobTable:
     def is_used(self, job_id: str) -> bool:
         """Return whether a job with this id was submitted or registered."""
         return job_id in self.by_wire_id or job_id in self.alive or self.finished.has(job_id)
-
-    def outcome(self, job_id: str) -> str | None:
-        """Return how a finished job or segment ended, as text; None if it is not finished."""
-        return self.finished.outcome(job_id)
 
     def knows(self, job_id: str) -> bool:
         """Return whether the id was ever used, by a user or in Batsim."""

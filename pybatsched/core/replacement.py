@@ -65,9 +65,8 @@ def replace_policy(
 
 
 def _check_no_kill_pending(engine: Engine) -> None:
-    requeues = engine.actions.requeues
-    if requeues.n_kills_pending:
-        killed = [job.id for job in engine.jobs.alive.values() if requeues.kill_pending(job.wire_id)]
+    if engine.jobs.kills:
+        killed = [job.id for job in engine.jobs.alive.values() if job.wire_id in engine.jobs.kills]
         which = f"job {killed[0]}" if killed else "a job"
         raise InputError(
             f"{which} is being killed by policy {engine.policy_name}; expected no pending kill when the policy is "

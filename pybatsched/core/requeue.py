@@ -1,7 +1,7 @@
 """Kill-and-requeue, replace and reshape, so that policies never handle Batsim's job ids.
 
 A kill needs one exchange: KILL_JOB is sent, JOB_KILLED arrives at the same simulated time, and only then is it known
-whether the job was stopped or had already ended. Until then nothing is planned in its partition. A requeued job gets a
+whether the job was killed or had already ended. Until then nothing is planned in its partition. A requeued job gets a
 new id and profile in Batsim; for its user and the policy it stays the same job.
 """
 
@@ -27,10 +27,10 @@ from pybatsched.core.jobs import (
     PendingKill,
     Segment,
     StartupLoad,
+    kill_job,
     replace_job,
     requeue_job,
     reshape_job,
-    stop_job,
 )
 from pybatsched.core.validator import Validator, Violation
 
@@ -56,9 +56,6 @@ class ReplyBuilder(Protocol):
 
     def open_registration(self) -> None:
         """Make sure that jobs can be registered."""
-
-    def register_reshaped(self, job: Job, reason: Reason) -> None:
-        """Register a reshaped job with its new shape in Batsim."""
 
 
 class Notes:
@@ -118,11 +115,6 @@ class Requeues:
         cluster.can_load = self.can_load
         cluster.can_reshape = self.can_load  # both need a profile of delays
 
-    @property
-    def n_kills_pending(self) -> int:
-        """How many kills Batsim has not answered yet."""
-        return len(self._kills)
-
     def kill(
         self,
         jobs: list[Job],
@@ -153,33 +145,25 @@ class Requeues:
             self.kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
 
-    def kill_pending(self, wire_id: str) -> bool:
-        """Return whether a kill of this job is pending."""
-        return wire_id in self._kills
-
-    def was_stopped(self, wire_id: str) -> bool:
-        """Return whether this segment of a job was killed."""
-        return self._jobs.finished.was_stopped(wire_id)
-
-    def stopped(self, job: Job, at: float) -> None:
+    def killed(self, job: Job, at: float) -> None:
         """Record that a kill took effect; Batsim's answer follows."""
-        stop_job(job, at)
+        kill_job(job, at)
         self.kill([job])  # no effect, unless the peer killed it without a request
 
     def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
-        """Finish a kill. Return the stopped job, which waits again if it is requeued; None if it had ended before."""
+        """Finish a kill. Return the killed job, which waits again if it is requeued; None if it had ended before."""
         pending = self._kills.pop(wire_id, None)
         if pending is None:
             return None
         job = pending.job
         if job.partition is not None:
             job.partition.n_kills_pending -= 1
-        has_stopped = job.state is JobState.KILLED  # else it had ended before the kill
-        if pending.spare_id is not None and not (has_stopped and pending.requeue is not None):
-            self._reject_spare(pending.spare_id, job, "killed" if has_stopped else "ended by itself")
-        if has_stopped and pending.requeue is not None:
+        was_killed = job.state is JobState.KILLED  # else it had ended before the kill
+        if pending.spare_id is not None and not (was_killed and pending.requeue is not None):
+            self._reject_spare(pending.spare_id, job, "killed" if was_killed else "ended by itself")
+        if was_killed and pending.requeue is not None:
             self._register_next_segment(job, pending, progress)
-        return job if has_stopped else None
+        return job if was_killed else None
 
     def _reject_spare(self, spare_id: str, job: Job, why: str) -> None:
         """Reject a spare job that is not needed."""
@@ -224,7 +208,7 @@ class Requeues:
         return spare_id
 
     def _register_next_segment(self, job: Job, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
-        """Register the next segment of a stopped job, which waits again."""
+        """Register the next segment of a killed job, which waits again."""
         requeue, ran = pending.requeue, job.segment
         assert requeue is not None
         load_s = min(job.load_s, ran.ran_s)

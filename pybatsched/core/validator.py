@@ -117,7 +117,7 @@ class Validator:
         job = self.jobs.alive.get(job_id) or self.jobs.by_wire_id.get(job_id)
         if job is not None:
             return job
-        outcome = self.jobs.outcome(job_id)
+        outcome = self.jobs.finished.outcome(job_id)
         if outcome is not None:
             raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, history=outcome)
         raise Violation("job known", f"unknown job {job_id!r}; expected the id of a submitted job", job_id=str(job_id))

@@ -101,7 +101,7 @@ def result_of(
     stuck = [] if finished else _stuck(engine)
     known = seen | {job.job_id for job in stuck}
     for job_id in expected:
-        if job_id not in known and (finished or engine.jobs.outcome(job_id) is None):
+        if job_id not in known and (finished or engine.jobs.finished.outcome(job_id) is None):
             why = _NOT_WRITTEN.format(shown) if finished else "Batsim never submitted it"
             stuck.append(Stuck(job_id, 0, 0.0, why))
     return Result(

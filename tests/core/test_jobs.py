@@ -25,9 +25,9 @@ CHANGES: dict[str, Callable[[Job], None]] = {
     "start": lambda job: jobs.start_job(job, 0.0, ONE, ""),
     "reject": lambda job: jobs.end_job(job, 9.0, JobState.REJECTED, ""),
     "complete": lambda job: jobs.end_job(job, 9.0, JobState.COMPLETED, "COMPLETED_SUCCESSFULLY"),
-    "stop": lambda job: jobs.stop_job(job, 9.0),
+    "kill": lambda job: jobs.kill_job(job, 9.0),
     "requeue": lambda job: jobs.requeue_job(job, Segment("dyn!1", job.whole), None, None),
-    "kill": lambda job: jobs.end_job(job, 9.0, JobState.KILLED, "COMPLETED_KILLED"),
+    "finish": lambda job: jobs.end_job(job, 9.0, JobState.KILLED, "COMPLETED_KILLED"),
 }
 
 
@@ -39,8 +39,8 @@ def test_every_change_of_the_table_has_a_function() -> None:
 def test_a_state_follows_another_only_by_the_table(before: JobState, name: str) -> None:
     job = Job("w0!1", 1)
     job.state = before
-    if name == "kill" and before is JobState.RUNNING:
-        name = "stop"  # a running job that ends killed was stopped by Batsim
+    if name == "finish" and before is JobState.RUNNING:
+        name = "kill"  # a running job that ends killed was killed by Batsim
     if before is TRANSITIONS[name].before:
         CHANGES[name](job)
         assert job.state is TRANSITIONS[name].after
@@ -54,7 +54,7 @@ def test_a_requeue_begins_another_segment() -> None:
     job = Job("w0!1", 2, walltime=30.0)
     jobs.start_job(job, 5.0, IntervalSet([0, 3]), "head")
     first = job.segment
-    jobs.stop_job(job, 9.0)
+    jobs.kill_job(job, 9.0)
     rest = JobWork("1.1", {"type": "delay", "delay": 26.0}, 26.0, 26.0)
     jobs.requeue_job(job, Segment("dyn!1.1", rest), rest, IntervalSet([1, 2]))
     assert (job.past, first.ran_s, first.procs, first.started_at) == ((first,), 4.0, IntervalSet([0, 3]), 5.0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, Segment, requeue_job, start_job, stop_job
+from pybatsched.core.jobs import Job, Segment, kill_job, requeue_job, start_job
 from pybatsched.core.predictions import run_time_s
 from pybatsched.errors import InputError
 from pybatsched.policies.predictions import CORRECTORS, PREDICTORS, corrector_of, predictor_of
@@ -111,7 +111,7 @@ def test_exact_knows_only_delays(profile: Mapping[str, Any] | None) -> None:
 def test_the_run_time_of_a_requeued_job_is_that_of_all_its_segments() -> None:
     job = a_job("w0!x")
     start_job(job, 10.0, IntervalSet([0]), "")
-    stop_job(job, 25.0)
+    kill_job(job, 25.0)
     requeue_job(job, Segment("dyn!x.1", job.whole), None, None)
     start_job(job, 100.0, IntervalSet([0]), "")
     assert run_time_s(job, 107.5) == 22.5

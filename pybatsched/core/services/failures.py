@@ -81,7 +81,7 @@ class Outages(Service):
 
 
 class Failures(Service):
-    """The failures of one run: which jobs they stopped, and how many."""
+    """The failures of one run: which jobs they killed, and how many."""
 
     def __init__(self, rule: FailureRule | None, actions: Actions, repair_s: float | None = None) -> None:
         self.rule = rule
@@ -89,7 +89,7 @@ class Failures(Service):
         self._actions = actions
         self._cluster = actions.cluster
         self._requeues = actions.requeues
-        self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
+        self._requeued: list[Job] = []  # killed jobs that wait again, and are in no queue
         self._n_failures = 0
         self._n_failure_kills = 0
         #: Jobs that were killed because a reservation began.
@@ -129,7 +129,7 @@ class Failures(Service):
         self, cause: KillCause, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool
     ) -> None:
         hit = [job for job in jobs if job.procs is not None and not job.procs.isdisjoint(procs)]
-        hit = [job for job in hit if not self._requeues.kill_pending(job.wire_id)]
+        hit = [job for job in hit if job.wire_id not in self._actions.jobs.kills]
         if not hit:
             return
         hit.sort(key=_seq)
@@ -147,21 +147,21 @@ class Failures(Service):
                     yield job
         yield from self._cluster.inherited.values()
 
-    def stopped(self, job: Job, cause: KillCause) -> None:
+    def killed(self, job: Job, cause: KillCause) -> None:
         """Record that the kill of a job has taken effect. It waits again, unless it has ended."""
         if cause == "failure":
             self._n_failure_kills += 1
         else:
             self.n_reservation_kills += 1
         if job.state is JobState.WAITING:
-            self._stopped.append(job)
+            self._requeued.append(job)
 
     def before_decide(self) -> None:
         """Give the killed jobs to the policy: in order, or in reverse order if it puts each in front of the others."""
-        if not self._stopped:
+        if not self._requeued:
             return
         actions = self._actions
-        jobs, self._stopped = self._stopped, []
+        jobs, self._requeued = self._requeued, []
         jobs.sort(key=_seq, reverse=self.rule in FIRST)
         if self.rule == "resubmit":
             for job in jobs:

@@ -9,7 +9,7 @@ from pybatsched.core.services.failures import REQUEUING, Failures, Outages, Work
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.services.predictions import PredictedEstimates
-from pybatsched.core.services.service import Service, ServiceList
+from pybatsched.core.services.service import Service, Services
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Actions
@@ -22,7 +22,7 @@ def needs_of(policy: Policy) -> frozenset[BatsimFeature]:
     return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
 
 
-def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Feedback | None) -> ServiceList:
+def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Feedback | None) -> Services:
     """Return the services that a policy needs with its options, for the rest of a run.
 
     `outages` and `feedback` belong to the run; all others begin with the policy. Within a step they are called in this
@@ -43,4 +43,4 @@ def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Fe
     if actions.requeues.dynamic_jobs:
         never = BatsimFeature.DYNAMIC_JOBS not in needs_of(policy)
         services.append(Registration(actions, feedback, never=never, by_policy=policy.manages_registration))
-    return ServiceList(services)
+    return Services(services)

@@ -1,6 +1,6 @@
 """Services of the engine: what the engine does for every policy, and in which steps of a run.
 
-A service is a subclass of `Service` that overrides some steps. The engine calls the steps of a `ServiceList` and knows
+A service is a subclass of `Service` that overrides some steps. The engine calls the steps of a `Services` and knows
 no service by name; `pybatsched.core.services.order` says which services a run has, and in which order. A step that no
 service of a run overrides costs nothing.
 """
@@ -45,7 +45,7 @@ class Service:
     def submitted(self, job: Job) -> None:
         """Handle a job that the policy gets next."""
 
-    def stopped(self, job: Job, cause: KillCause) -> None:
+    def killed(self, job: Job, cause: KillCause) -> None:
         """Handle a job that the engine has killed. It waits again if it was requeued, else it has ended."""
 
     def ended(self, job: Job, cause: KillCause | None) -> None:
@@ -106,7 +106,7 @@ class Service:
 _Steps: TypeAlias = tuple[Callable[..., Any], ...]
 
 
-class ServiceList:
+class Services:
     """The services of a run in their order and, for each step of a message, the methods that override it."""
 
     def __init__(self, services: Iterable[Service] = ()) -> None:
@@ -115,7 +115,7 @@ class ServiceList:
         self.check = self._steps("check")
         self.takes = self._steps("takes")
         self.submitted = self._steps("submitted")
-        self.stopped = self._steps("stopped")
+        self.killed = self._steps("killed")
         self.ended = self._steps("ended")
         self.machines_gone = self._steps("machines_gone")
         self.machines_back = self._steps("machines_back")
