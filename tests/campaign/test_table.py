@@ -40,8 +40,13 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
     [
         ({}, "missing required field `name`"),
         ({"spec": []}, "Expected `object`, got `array` - at `$.spec`"),
+        ({"spec": {"workload": [3]}}, "Expected `object`, got `int` - at `$.spec.workload[0]`"),
+        ({"spec": {"workload": [], "baseline": 1}}, "Expected `str`, got `int` - at `$.spec.baseline`"),
         ({"points": [5]}, "Expected `object`, got `int` - at `$.points[0]`"),
         ({"points": [POINT, {}]}, "missing required field `address` - at `$.points[1]`"),
+        ({"points": [POINT, POINT | {"options": []}]}, "Expected `object`, got `array` - at `$.points[1].options`"),
+        ({"points": [POINT | {"seed": "x"}]}, "Expected `int`, got `str` - at `$.points[0].seed`"),
+        ({"points": [POINT | {"repeat": 10**60}]}, "Expected `int` <= 9223372036854775807 - at `$.points[0].repeat`"),
         ({"points": [POINT | {"address": "../../../etc/passwd"}]}, "at `$.points[0].address`"),
         ({"points": [POINT | {"address": "a\0"}]}, "at `$.points[0].address`"),
         ({"points": [POINT | {"address": "a\n"}]}, "at `$.points[0].address`"),

@@ -410,7 +410,10 @@ def test_the_history_of_a_suspended_job(tmp_path: Path) -> None:
     "record",
     [
         {"record": "request", "n": 1, "bytes": 5},
+        {"record": "request", "n": "1", "bytes": b"{}"},
         {"record": "request", "n": 1, "bytes": [1]},
+        *({"record": "reply", "n": 1, "bytes": b"{}", "reasons": one} for one in (0.5, {"a": 1}, [1])),
+        *({"record": "reply", "n": 1, "bytes": b"{}", "notes": [one]} for one in (["0", "w0!a", "x"], [0, "w0!a"])),
         {"record": "reply", "n": 1, "bytes": "text", "reasons": []},
         {"record": "reply", "n": 1, "bytes": b"{}", "reasons": 7},
     ],
@@ -420,8 +423,8 @@ def test_untrusted_records_are_checked(record: dict[str, Any], tmp_path: Path) -
     before = [head | {"options": {}, "given": {}, "from_file": {}}, {"record": "request", "n": 1, "bytes": b"{}"}]
     path = tmp_path / "strange.pbj"
     path.write_bytes(b"".join(map(msgpack.packb, [*before, record])))
-    for command in (("replay", str(path)), ("explain", str(path), "w0!a")):
-        done = run_cli(*command)
+    for command in (("replay",), ("explain", "w0!a"), ("explain", "w0!a", "--why-not-earlier")):
+        done = run_cli(command[0], str(path), *command[1:])
         assert done.returncode == 2, done.stderr
         assert "is damaged: in a record, '" in done.stderr
         assert "' is missing or invalid" in done.stderr

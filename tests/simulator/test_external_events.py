@@ -59,6 +59,15 @@ def test_the_command_writes_both_formats(tmp_path: Path) -> None:
             ),
         ),
         (lines({**PLAIN, "timestamp": -1}), "e.txt: line 1: field timestamp: expected seconds, 0 or more"),
+        (
+            lines({**OUTAGE, "timestamp": 10**400}),
+            "e.txt: line 1: field timestamp: expected seconds, 0 or more, found 1000",
+        ),
+        (
+            lines({**OUTAGE, "timestamp": True}),
+            "e.txt: line 1: field timestamp: expected seconds, 0 or more, found True",
+        ),
+        ('{"type": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 1: expected a JSON object: maximum recursion depth"),
     ],
 )
 def test_bad_events_are_errors(text: str, expected: str, tmp_path: Path) -> None:

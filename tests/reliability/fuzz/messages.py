@@ -7,6 +7,7 @@ the embedded simulator for small workloads, in the protocols of Batsim 4 and 5.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,13 +16,14 @@ from typing import Any, Final
 
 from support import fingerprints
 from support.places import ROOT
+from support.process import Peer, Server
 from support.recordings import recordings, recordings5
 
 from pybatsched.core import decisions as d
 from pybatsched.core.options import Options
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.feedback import FollowingJob
-from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError, UnfinishedError
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello
 from pybatsched.session.diagnosis import diagnose
@@ -39,6 +41,8 @@ POLICIES: Final = (*fingerprints.POLICIES, "rl")
 _N_WORKLOADS: Final = 4  # of each policy
 _N_MUTATED: Final = 6  # messages one after another
 _MAX_LEAD: Final = 30
+_MAX_SERVER_LEAD: Final = 10
+_GARBAGE: Final = b""  # ends every session that goes on
 _MAX_BYTES: Final = 60_000  # of a recorded message: larger ones only take longer
 
 
@@ -50,7 +54,7 @@ class Talk:
     replies: tuple[bytes, ...]
     session: Callable[[], Session]
     fake: Callable[[], FakeBatsim] | None = None
-    words: tuple[str, ...] = ()  # the same session as options of `pybatsched serve`
+    words: tuple[str, ...] = ()  # the same session as options of `pybatsched serve`, if they can tell it
 
 
 @functools.cache
@@ -83,13 +87,9 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
 
     fake().run(noted)
     given = [arg for key, value in options.items() for arg in ("-o", f"{key}={json.dumps(value)}")]
-    return Talk(
-        tuple(requests),
-        tuple(replies),
-        lambda: Session(plan, feedback_jobs=followers),
-        fake,
-        ("--policy", policy, *given),
-    )
+    # The command `serve` has no jobs that follow others.
+    words = () if followers else ("--policy", policy, *given)
+    return Talk(tuple(requests), tuple(replies), lambda: Session(plan, feedback_jobs=followers), fake, words)
 
 
 def _with_followers(workload: Workload) -> list[FollowingJob]:
@@ -126,17 +126,15 @@ class Echo(Policy):
 @functools.cache
 def recorded(batsim: int) -> tuple[Talk, ...]:
     """Return the recordings whose messages are not too large."""
-    found: list[Talk] = []
     if batsim == 4:
-        readable = [one for one in recordings() if one.is_readable]
-        found += [_echoed(one.name, one.requests, one.replies, v4) for one in readable]
+        found = [_echoed(one.name, one.requests, one.replies, v4) for one in recordings() if one.is_readable]
     else:
+        found = []
         for one5 in recordings5():
-            messages = one5.records
-            requests, replies = (
-                [raw for sender, raw in messages if (sender == "batsim") is own] for own in (True, False)
+            own, others = (
+                [raw for sender, raw in one5.records if (sender == "batsim") is is_own] for is_own in (True, False)
             )
-            found.append(_echoed(one5.name, requests, replies, v5.Codec()))
+            found.append(_echoed(one5.name, own, others, v5.Codec()))
     return tuple(talk for talk in found if max(map(len, talk.requests)) < _MAX_BYTES)
 
 
@@ -273,3 +271,44 @@ def targets() -> dict[str, tuple[Target, float]]:
         pieces, feed = _in_simulator(batsim)
         made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 1.5))
     return {target.name: (target, share) for target, share in made}
+
+
+def server_targets() -> dict[str, tuple[Target, float]]:
+    """Return the one target of real processes."""
+
+    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+        return lead_and_mutated(dice, _served_talks(), "requests", _MAX_SERVER_LEAD)
+
+    return {"server": (Target("server", pieces, _to_server, _N_MUTATED), 1)}
+
+
+def _to_server(given: Iterable[bytes]) -> None:
+    """Send messages to a server and to a session: each message must get the same reply from both."""
+    messages = iter(given)
+    talk = _served_talks()[int(next(messages))]
+    twin = talk.session()
+    error: PybatschedError | None = None
+    with Server(*talk.words) as server, Peer(server.wait_ready()) as peer:
+        for raw in itertools.chain(messages, [_GARBAGE]):
+            try:
+                wanted = twin.handle(raw)
+            except PybatschedError as problem:
+                error, wanted = problem, twin.error_reply(problem)
+            answer = peer.ask(raw)
+            if answer != wanted:
+                raise NotDocumentedError(f"the server says {answer!r:.300}, a session {wanted!r:.300}")
+            if error is not None or twin.finished:
+                break
+        if error is None and twin.engine.jobs.alive:
+            error = UnfinishedError("the simulation ended with jobs unfinished")
+        code = server.finish()
+        errors = server.errors
+    if code != (0 if error is None else error.exit_code) or "Traceback" in errors:
+        raise NotDocumentedError(f"exit code {code} after {error!r}: {errors[-2000:]}")
+    if error is not None:
+        raise error
+
+
+@functools.cache
+def _served_talks() -> Sequence[Talk]:
+    return [talk for talk in (*all_talks(4), *all_talks(5)) if talk.words]

@@ -5,9 +5,10 @@ All choices come from the bytes of a case. Hypothesis draws them, and makes them
 
 from __future__ import annotations
 
+import itertools
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -27,26 +28,17 @@ NUMBERS: Final = (
 
 #: What may be written in place of a name, without its quotes.
 TEXTS: Final = (
-    *(b"", b" ", b"!", b"w0!", b"!1", b"w0!1!2", b"w1!0", b"dyn!w0.1.1", b"dyn!1", b"no-such-job", b"0", b"-1"),
-    b"0-3 5",
-    *(b"3-0", b"0-99999999", b"0 0 0", b"-", b"\\u0000", b"\\ud800", b"\\n", b"\\u001b[2J", b"\\u202e", b"%s%n", b"{}"),
-    *(
-        b"../../../etc/passwd",
-        b"/dev/null",
-        b"tests/support/agents.py:by_numbers",
-        b"x.py:X",
-        b"\xff\xfe",
-        b"\xed\xa0\x80",
-    ),
-    *(b"\xf0\x9f\x92\xa3", b"x" * 70000, b"inf", b"nan", b"1e999", b"true", b"COMPLETED_SUCCESSFULLY", b"REJECTED"),
-    *(b"NOT_SUBMITTED", b"idle", b"sleeping", b"generic", b"parent=w0!1;segment=1;kind=requeue", b"segment=;parent=;="),
-    *(b"delay", b"composed", b"parallel", b"parallel_homogeneous_total", b"recv", b"event_machine_unavailable"),
+    *b"! w0! !1 w0!1!2 w1!0 dyn!w0.1.1 dyn!1 no-such-job 0 -1 3-0 0-99999999 - inf nan 1e999 true %s%n {}".split(),
+    *rb"\u0000 \ud800 \n \u001b[2J \u202e ../../../etc/passwd /dev/null tests/support/agents.py:by_numbers".split(),
+    *b"x.py:X \xff\xfe \xed\xa0\x80 \xf0\x9f\x92\xa3 COMPLETED_SUCCESSFULLY REJECTED".split(),
+    *b"NOT_SUBMITTED idle sleeping generic parent=w0!1;segment=1;kind=requeue segment=;parent=;= delay".split(),
+    *b"composed parallel parallel_homogeneous_total recv event_machine_unavailable".split(),
+    *(b"", b" ", b"0 0 0", b"0-3 5", b"x" * 70000),
 )
 #: JSON values in place of others.
-VALUES: Final = (
-    *(b"null", b"true", b"false", b"[]", b"{}", b'""', b'"0"'),
-    *(b"[[]]", b"[null]", b'{"":null}', b"[1,2]", b'{"id":1}'),
-)
+VALUES: Final = tuple(b'null true false [] {} "" "0" [[]] [null] {"":null} [1,2] {"id":1}'.split())
+#: Bytes that may be inserted.
+_MORE: Final = (*(bytes([one]) for one in b'\0\n\r",{]\\\x85'), b"\xef\xbb\xbf")
 DEEP: Final = (40, 600, 1200, 20000)
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 _WORD: Final = re.compile(rb"[A-Za-z_][\w.!-]*|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -60,22 +52,17 @@ def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
     return array("I", [edge for found in pattern.finditer(raw) for edge in found.span()])
 
 
-def _n_tokens(pattern: re.Pattern[bytes], raw: bytes) -> int:
-    return len(_edges(pattern, raw[:_MAX_BYTES])) // 2
-
-
-def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]:
+def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int] | None:
     """Choose a token; in a large text one near its start; None if there is none."""
     edges = _edges(pattern, raw[:_MAX_BYTES])
     at = 2 * int(dice.part() * (len(edges) // 2))
-    return (edges[at], edges[at + 1]) if edges else (0, 0)
+    return (edges[at], edges[at + 1]) if edges else None
 
 
 def _flip(dice: Dice, raw: bytes, _: bytes) -> bytes:
     changed = bytearray(raw)
-    for _n in range(dice.choice((1, 1, 1, 2, 8))):
-        if changed:
-            changed[dice.below(len(changed))] ^= 1 << dice.below(8)
+    for _n in range(dice.choice((1, 1, 1, 2, 8)) if raw else 0):
+        changed[dice.below(len(changed))] ^= 1 << dice.below(8)
     return bytes(changed)
 
 
@@ -104,21 +91,7 @@ def _double(dice: Dice, raw: bytes, _: bytes) -> bytes:
 
 def _insert(dice: Dice, raw: bytes, _: bytes) -> bytes:
     at = dice.below(len(raw) + 1)
-    more = dice.choice(
-        (
-            b"\0",
-            b"\n",
-            b"\r",
-            b'"',
-            b",",
-            b"{",
-            b"]",
-            b"\\",
-            b"\xef\xbb\xbf",
-            b"\x85",
-            bytes(dice.byte() for _ in range(3)),
-        )
-    )
+    more = dice.choice((*_MORE, bytes(dice.byte() for _ in range(3))))
     return raw[:at] + more + raw[at:]
 
 
@@ -135,17 +108,16 @@ def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
 
 def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a JSON value or name that is no container, mostly of its own kind."""
-    if not _n_tokens(_TOKEN, raw):
-        return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
+    if span is None:
+        return _flip(dice, raw, other)
     how = dice.part()
-    is_text = raw[span[0]] == 0x22
-    if how < 0.45:
-        token = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
-    elif how < 0.65:  # a name of another job, say
-        token = _another(dice, raw, other)
-    elif how < 0.75:
+    if how < 0.45 and raw[span[0]] == 0x22:
+        token = b'"' + dice.choice(TEXTS) + b'"'
+    elif how < 0.45 or 0.65 <= how < 0.75:
         token = dice.choice(NUMBERS)
+    elif how < 0.65:  # a name of another job, say
+        token = _another(dice, _TOKEN, raw, other)
     elif how < 0.97:
         token = dice.choice(VALUES)
     else:
@@ -154,41 +126,35 @@ def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     return _put(raw, span, token)
 
 
-def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
+def _another(dice: Dice, pattern: re.Pattern[bytes], raw: bytes, other: bytes) -> bytes:
     source = raw if dice.part() < 0.6 else other
-    begin, end = _span(dice, _TOKEN, source)
+    begin, end = _span(dice, pattern, source) or (0, 0)
     return source[begin:end]
 
 
 def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Replace a number or text by another one of the input, or by a number nearby: many results are valid."""
-    if not _n_tokens(_TOKEN, raw):
-        return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
-    token = raw[span[0] : span[1]]
-    for _ in range(8):  # to find one of the same kind
-        found = _another(dice, raw, other)
-        if (found[:1] == b'"') is (token[:1] == b'"') and found != token:
-            token = found
-            break
-    if token[:1] != b'"' and dice.part() < 0.5 and token.isdigit():
+    if span is None:
+        return _flip(dice, raw, other)
+    token = raw[slice(*span)]
+    candidates = (_another(dice, _TOKEN, raw, other) for _ in range(8))
+    same_kind = (one for one in candidates if (one[:1] == b'"') is (token[:1] == b'"') and one != token)
+    token = next(same_kind, token)
+    if token.isdigit() and dice.part() < 0.5:
         token = b"%d" % (int(token[:15]) + dice.choice((-1, 1, 7)))
     return _put(raw, span, token)
 
 
-def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Replace a token or a number of a text."""
-    if not _n_tokens(_WORD, raw):
+def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
+    """Replace a word or a number of a text."""
+    span = _span(dice, _WORD, raw)
+    if span is None:
         return _flip(dice, raw, other)
     how = dice.part()
-    if how < 0.5:
-        token = dice.choice(NUMBERS)
-    elif how < 0.7:
-        begin, end = _span(dice, _WORD, raw)
-        token = raw[begin:end]
-    else:
-        token = dice.choice(TEXTS)
-    return _put(raw, _span(dice, _WORD, raw), token)
+    if how < 0.2:
+        return _put(raw, span, _another(dice, _WORD, raw, other))
+    return _put(raw, span, dice.choice(NUMBERS if how < 0.7 else TEXTS))
 
 
 def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -214,48 +180,53 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def _places(value: Any) -> Iterator[Any]:
-    """Return all containers within a value, itself included; up to some thousands. O(size)."""
-    found = [value]
+def _containers(value: Any) -> list[Any]:
+    """Return all containers within a value that hold something, itself included; up to some thousands. O(size)."""
+    found = [value] if isinstance(value, dict | list) and value else []
     for one in found:
         if len(found) > 3000:
             break
-        inner = one.values() if isinstance(one, dict) else one
-        found += [part for part in inner if isinstance(part, dict | list) and part]
-    return iter(found)
+        found += [part for part in _members(one) if isinstance(part, dict | list) and part]
+    return found
+
+
+def _members(one: Any) -> Iterable[Any]:
+    return one.values() if isinstance(one, dict) else one
 
 
 def change_value(dice: Dice, value: Any) -> None:
     """Change a tree of JSON in place: drop, repeat, rename, swap, or wrap members and elements."""
-    if not isinstance(value, dict | list) or not value:
+    containers = _containers(value)
+    if not containers:
         return
-    one = dice.choice(list(_places(value)))
-    how = dice.below(6)
-    if isinstance(one, list):
-        first, second = dice.below(len(one)), dice.below(len(one))
-        if how == 0:
-            del one[first]
-        elif how in {1, 2}:
-            one.insert(second, one[first])
-        elif how == 3:
-            one[first], one[second] = one[second], one[first]
-        elif how == 4:
-            one.sort(key=lambda _: dice.byte())
-        else:
-            one[first] = dice.choice(([one[first]], None, {"": one[first]}, str(one[first])[:99], [one[first]] * 50))
-        return
-    keys = list(one)
+    one, how = dice.choice(containers), dice.below(6)
+    keys: Sequence[Any] = list(one) if isinstance(one, dict) else range(len(one))
     first, second = dice.choice(keys), dice.choice(keys)
-    if how in {0, 1}:
+    wrapped: tuple[Any, ...] = (
+        [one[first]],
+        None,
+        {"": one[first]},
+        str(one[first])[:99],
+        [one[first]] * 50,
+        [],
+        {},
+        0,
+        -1,
+        1.5,
+        True,
+    )
+    if how == 0:
         del one[first]
-    elif how == 2:
-        one[dice.choice(("", "id", "x", "type", "job_id", "timestamp", str(first).upper()))] = one.pop(first)
     elif how == 3:
         one[first], one[second] = one[second], one[first]
+    elif how == 5:
+        one[first] = dice.choice(wrapped)
+    elif isinstance(one, list):
+        one.sort(key=lambda _: dice.byte()) if how == 4 else one.insert(second, one[first])
     elif how == 4:
         one[dice.choice(("extra", "beside", "", "event_type", "policy", "depends_on"))] = one[first]
     else:
-        one[first] = dice.choice(([one[first]], None, {"": one[first]}, str(one[first])[:99], [], {}, 0, -1, 1.5, True))
+        one[dice.choice(("", "id", "x", "type", "job_id", "timestamp", str(first).upper()))] = one.pop(first)
 
 
 def _tree(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -270,15 +241,15 @@ def _tree(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
     """Write a member of a JSON text a second time, as no tree can."""
-    if _n_tokens(_TOKEN, raw) < 2:
-        return raw + raw
-    begin, end = _span(dice, _TOKEN, raw)[0], _span(dice, _TOKEN, raw)[1]
-    begin, end = min(begin, end), max(begin, end)
+    begin, end = _span(dice, _TOKEN, raw) or (0, len(raw))
     return raw[:end] + b"," + raw[begin:]
 
 
+LINES: Final[tuple[Mutator, ...]] = (_line,) * 4
 JSON: Final[tuple[Mutator, ...]] = (*BYTES, *(_token,) * 9, *(_tree,) * 5, *(_mild,) * 9, _twice)
-TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_replace_token,) * 9, *(_line,) * 4)
+TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_word,) * 9, *LINES)
+#: Files that were not written, or not copied, to their end. Other damage can make polars abort the process.
+HALVES: Final[tuple[Mutator, ...]] = (_cut, _behead)
 
 
 def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = JSON) -> bytes:
@@ -290,15 +261,12 @@ def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = 
 
 def mutated_conversation(dice: Dice, pieces: Sequence[bytes], others: Sequence[bytes], at: int) -> Iterator[bytes]:
     """Return what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
-    while True:
-        raw = pieces[min(at, len(pieces) - 1)]
+    for place in itertools.count(at):
         how = dice.part()
+        raw = pieces[min(place, len(pieces) - 1)]
         if how < 0.8:
-            raw = mutated(dice, raw, dice.choice(others))
+            yield mutated(dice, raw, dice.choice(others))
         elif how < 0.9:
-            raw = dice.choice(pieces)
-        else:
-            at += 1
-            raw = pieces[min(at, len(pieces) - 1)]
-        yield raw
-        at += 1
+            yield dice.choice(pieces)
+        elif how < 0.95:
+            yield raw

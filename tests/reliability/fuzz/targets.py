@@ -8,12 +8,10 @@ memory than there is.
 from __future__ import annotations
 
 import atexit
-import base64
 import contextlib
 import errno
 import functools
 import itertools
-import json
 import re
 import resource
 import tempfile
@@ -21,7 +19,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -38,7 +36,6 @@ MEMORY_BYTES: Final = 2**30
 #: Paths that cannot be opened: `pybatsched.cli.main` reports them as wrong input.
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 KEPT: Final = Path("build/fuzz")
-_MAX_SHOWN: Final = 2000  # characters of pieces in a test
 Whole = TypeVar("Whole", list[bytes], bytes)
 #: So many cases are one example of Hypothesis, which takes as long as some cases.
 _BATCH: Final = 32
@@ -94,45 +91,21 @@ class Finding:
     pieces: list[bytes]
     error: BaseException
 
-    @property
-    def place(self) -> tuple[str, ...]:
-        return _place(self.error)
-
-    def description(self) -> str:
-        """Return what was found."""
-        lines = traceback.format_exception(self.error, limit=-6)
-        return f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}"
-
-    def as_test(self) -> str:
-        """Write it as a whole test, which fails as long as this is found. Large pieces are read from their file."""
-        shown, more = f"[{', '.join(map(repr, self.pieces))}]", ""
-        if len(shown) > _MAX_SHOWN:
-            shown, more = f'pieces_in("{self.path}")', "from reliability.fuzz.targets import pieces_in\n"
+    def text(self) -> str:
+        """Write it as a whole test, which fails as long as this is found. What was found is a comment before it."""
+        lines = [f"FOUND: {self.target}, --seed {self.seed}, case {self.index}"]
+        lines += "".join(traceback.format_exception(self.error, limit=-6)).splitlines()
         name = re.sub(r"\W", "_", f"{self.target}_{self.seed}_{self.index}")
-        return f"""\
-from reliability.fuzz.__main__ import again
-{more}
-
-def test_found_{name}() -> None:
-    again("{self.target}", {shown})
-"""
-
-    @property
-    def path(self) -> Path:
-        return KEPT / f"{self.target}-{self.seed}-{self.index}.json"
+        test = f"def test_found_{name}() -> None:\n    feed_again({self.target!r}, {self.pieces!r})\n"
+        comments = "".join(f"# {line[:1000]}\n" for line in lines)
+        return f"{comments}from reliability.fuzz.__main__ import feed_again\n\n\n{test}"
 
     def keep(self) -> Path:
-        """Write the pieces to a file, from which `pieces_in` reads them."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        pieces = [base64.b64encode(piece).decode() for piece in self.pieces]
-        content = {"target": self.target, "pieces": pieces, "description": self.description()[:20_000]}
-        self.path.write_text(json.dumps(content, indent=1))
-        return self.path
-
-
-def pieces_in(path: str | Path) -> list[bytes]:
-    """Read the pieces of a finding that was kept."""
-    return [base64.b64decode(piece) for piece in json.loads(Path(path).read_text())["pieces"]]
+        """Write it to a file, from which `--replay` feeds it again."""
+        path = KEPT / f"{self.target}-{self.seed}-{self.index}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.text())
+        return path
 
 
 @dataclass
@@ -143,31 +116,20 @@ class TargetResults:
     n_cases: int = 0
     n_mutations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    slowest_s: float = 0.0
-    slowest: int = 0
+    slowest: tuple[float, int] = (0.0, 0)
     peak_mib: int = 0
     findings: list[Finding] = field(default_factory=list)
 
-    def row(self) -> tuple[str, ...]:
+    def row(self) -> tuple[object, ...]:
         """Return a row of the table."""
-        refused = ", ".join(f"{name} {n:,}" for name, n in sorted(self.outcomes.items()) if name != ACCEPTED)
-        return (
-            self.target, f"{self.n_mutations:,}", f"{self.n_cases:,}", f"{self.outcomes[ACCEPTED]:,}",
-            refused or "none", f"{1000 * self.slowest_s:,.0f} ms (case {self.slowest:,})", f"{self.peak_mib:,} MiB",
-            f"{len(self.findings)}",
-        )  # fmt: skip
+        rejected = ", ".join(f"{name} {n:,}" for name, n in sorted(self.outcomes.items()) if name != ACCEPTED)
+        slowest = f"{1000 * self.slowest[0]:,.0f} ms (case {self.slowest[1]:,})"
+        counts = (self.n_mutations, self.n_cases, self.outcomes[ACCEPTED], rejected or "none")
+        return (self.target, *counts, slowest, f"{self.peak_mib:,} MiB", len(self.findings))
 
 
-HEAD: Final = ("target", "mutations", "cases", "accepted", "refused", "slowest case", "peak memory", "findings")
+HEAD: Final = ("target", "mutations", "cases", "accepted", "rejected", "slowest case", "peak memory", "findings")
 ACCEPTED: Final = "accepted"
-
-
-def _place(error: BaseException) -> tuple[str, ...]:
-    """Return where an exception was raised, to identify equal findings."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "/tests/" not in frame.filename] or list(frames)
-    last = ours[-1]
-    return type(error).__name__, Path(last.filename).name, last.name, str(last.lineno)
 
 
 def outcome(target: Target, pieces: Iterable[bytes]) -> str:
@@ -189,74 +151,66 @@ def outcome(target: Target, pieces: Iterable[bytes]) -> str:
     return ACCEPTED
 
 
-def run(target: Target, n: int, seed: int, *, most: int = 5) -> TargetResults:
-    """Feed cases until n mutations have been fed; a few different findings at most."""
-    tally = TargetResults(target.name)
-    found: dict[tuple[str, ...], Finding] = {}
-
-    def play(batch: bytes) -> None:
-        for lead, more in target.cases(batch):
-            if tally.n_mutations >= n or len(found) >= most:
-                raise _EnoughError
-            limit.again()
-            finding = _fed(target, n, seed, lead, more, tally)
-            if finding is not None:
-                found.setdefault(finding.place, finding)
-
-    with WorkLimit(CPU_S) as limit, contextlib.suppress(_EnoughError):
-        draw(target.batches, f"{seed} {target.name}", n // _BATCH + 2, play)
-    tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    for finding in found.values():
-        finding.pieces = shrunk(target, finding)
-        tally.findings.append(finding)
-    return tally
-
-
-def _fed(
-    target: Target, n: int, seed: int, lead: Sequence[bytes], more: Iterator[bytes], tally: TargetResults
-) -> Finding | None:
-    """Feed a case and count it."""
-    fed: list[bytes] = []
-    found, index = None, tally.n_cases
-    begun = time.process_time()
+def _outcome_or_error(target: Target, pieces: Iterable[bytes], limit: WorkLimit) -> str | BaseException:
+    """Feed a case, and return the result in one word, or the exception of a finding."""
+    limit.again()
     try:
-        name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
+        return outcome(target, pieces)
     except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
         raise
     except BaseException as error:  # noqa: BLE001  all others are what we look for
-        name, found = "FOUND", Finding(target.name, seed, index, fed, error)
-    taken = time.process_time() - begun
-    if taken > tally.slowest_s:
-        tally.slowest_s, tally.slowest = taken, index
-    tally.n_cases += 1
-    tally.n_mutations += max(len(fed) - len(lead), 1)
-    tally.outcomes[name] += 1
-    return found
+        return error
 
 
-def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes]) -> Iterator[bytes]:
+def _place(error: BaseException) -> tuple[object, ...]:
+    """Return where an exception was raised, to identify equal findings."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = ([frame for frame in frames if "/tests/" not in frame.filename] or list(frames))[-1]
+    return type(error), last.filename, last.name, last.lineno
+
+
+def run(target: Target, n: int, seed: int, *, most: int = 5) -> TargetResults:
+    """Feed cases until n mutations have been fed; a few different findings at most."""
+    results = TargetResults(target.name)
+    found: dict[tuple[object, ...], Finding] = {}
+
+    def play(batch: bytes) -> None:
+        for lead, more in target.cases(batch):
+            if results.n_mutations >= n or len(found) >= most:
+                raise _EnoughError
+            fed: list[bytes] = []
+            pieces = itertools.chain(lead, itertools.islice(more, min(target.n_mutated, n - results.n_mutations)))
+            begun, index = time.process_time(), results.n_cases
+            came = _outcome_or_error(target, _noted(pieces, fed), limit)
+            results.slowest = max(results.slowest, (time.process_time() - begun, index))
+            results.n_cases += 1
+            results.n_mutations += max(len(fed) - len(lead), 1)
+            results.outcomes[came if isinstance(came, str) else "FOUND"] += 1
+            if isinstance(came, BaseException):
+                found.setdefault(_place(came), Finding(target.name, seed, index, fed, came))
+
+    with WorkLimit(CPU_S) as limit:
+        with contextlib.suppress(_EnoughError):
+            draw(target.batches, f"{seed} {target.name}", n // _BATCH + 2, play)
+        results.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        results.findings = [replace(one, pieces=shrunk(target, one, limit)) for one in found.values()]
+    return results
+
+
+def _noted(pieces: Iterable[bytes], fed: list[bytes]) -> Iterator[bytes]:
     """Return the pieces of a case, and note those that were taken."""
-    for piece in itertools.chain(lead, itertools.islice(more, n)):
+    for piece in pieces:
         fed.append(piece)
         yield piece
 
 
-def shrunk(target: Target, finding: Finding, n_tries: int = 4000) -> list[bytes]:
+def shrunk(target: Target, finding: Finding, limit: WorkLimit, n_tries: int = 4000) -> list[bytes]:
     """Leave out pieces, then bytes of the last ones, as long as the same comes out."""
     tries = iter(range(n_tries))
 
     def still(pieces: list[bytes]) -> bool:
-        if next(tries, None) is None:
-            return False
-        try:
-            with WorkLimit(CPU_S) as limit:
-                limit.again()
-                outcome(target, pieces)
-        except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
-            raise
-        except BaseException as error:  # noqa: BLE001  as in run
-            return _place(error) == finding.place
-        return False
+        came = _outcome_or_error(target, pieces, limit) if next(tries, None) is not None else ""
+        return isinstance(came, BaseException) and _place(came) == _place(finding.error)
 
     pieces = finding.pieces
     if not still(pieces):
