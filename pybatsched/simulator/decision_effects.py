@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, NotSimulatedError, setting
 from pybatsched.simulator import jobs as j
+from pybatsched.simulator.loop import Process
 from pybatsched.simulator.work.profiles import COMPOSED, PFS, STAGING, Work, WorkTable, storage_fault
 from pybatsched.simulator.world import Refusal
 from pybatsched.workload.formats.checks import check_job, check_profiles
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from pybatsched.simulator.world import World
 
 
+#: A function that sends events to the scheduler, and one that holds an event for the first message.
+Send: TypeAlias = Callable[[list[e.Event]], Process]
+Hold: TypeAlias = Callable[[e.Event], list[Process]]
+
 _OPTIONS: Final = ("mapping", "storage_mapping", "additional_io_job")
 #: Decisions that Batsim accepts only without additional members.
 _ALONE: Final = frozenset({d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceState, d.SetJobMetadata, d.Query})
@@ -35,8 +40,10 @@ _ALONE: Final = frozenset({d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceS
 class Batsim4:
     """What Batsim 4 rejects and sends, where Batsim 5 differs."""
 
-    #: Whether the first message has SIMULATION_BEGINS only, without other events of time 0.
-    begins_alone: ClassVar[bool] = True
+    def begin(self, begins: e.Event, send: Send, hold: Hold) -> list[Process]:
+        """Return the first processes of the server: they send SIMULATION_BEGINS alone."""
+        del hold
+        return [send([begins])]
 
     def check_members(self, decision: d.Decision) -> None:
         """Raise Refusal if a received decision has members for which Batsim would abort (`decision.extra`)."""
@@ -67,7 +74,10 @@ class Batsim5(Batsim4):
     With several submitters the first message therefore contains the jobs of the first instant.
     """
 
-    begins_alone = False
+    def begin(self, begins: e.Event, send: Send, hold: Hold) -> list[Process]:
+        """Send SIMULATION_BEGINS with the other events of time 0."""
+        del send
+        return hold(begins)
 
     def check_members(self, decision: d.Decision) -> None:
         """Do nothing: decisions have other formats."""
@@ -172,7 +182,6 @@ class DecisionEffects:
 
     def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> j.JobIO:
         """Return the hosts and the profile of an additional I/O job. Its profile may be new."""
-        self._kernel.require_network(f"job {job.id}: additional_io_job needs the network of")
         name, alloc = given.get("profile_name"), given.get("alloc")
         if type(name) is not str or type(alloc) is not str:
             raise Refusal(f"job {job.id}: additional_io_job: expected the texts profile_name and alloc")
@@ -194,6 +203,8 @@ class DecisionEffects:
         if not hosts or hosts.highest >= n_hosts:
             raise Refusal(f"job {job.id}: additional_io_job: expected some of {n_hosts} hosts, found {alloc!r:.60}")
         _check_io(job, job.work, work, len(hosts))
+        if why := self._kernel.why_varying_refused(work):
+            raise NotSimulatedError(f"job {job.id}: additional_io_job is not simulated {why}")
         return j.JobIO({}, hosts, work)
 
     def _new_profile(self, table: WorkTable, name: str, described: Any, where: str) -> Work:
@@ -320,11 +331,9 @@ class DecisionEffects:
             raise Refusal(f"profile {name}: Batsim 4 cannot run a registered {decision.profile['type']} profile")
         where = f"REGISTER_PROFILE into {decision.workload_name}"
         work = self._new_profile(table, name, copy.deepcopy(dict(decision.profile)), where)
-        refusal = self._world.why_refused(work)
+        refusal = self._kernel.why_refused(work)
         if refusal is not None:
             raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
-        if what := self._world.what_varies(work):
-            self._kernel.require_network(f"registered profile {name} {what}; run it with")
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""

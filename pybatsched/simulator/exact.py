@@ -8,10 +8,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from pybatsched.core import events as e
-from pybatsched.errors import NotSimulatedError, setting
+from pybatsched.errors import setting
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import SHORTEST_CALL_S, Execution, Handler, Steps, greeted
 from pybatsched.simulator.loop import SOON, Loop, Process
+from pybatsched.simulator.options import EXACT, SIMGRID
 from pybatsched.simulator.work.profiles import DELAY, PARALLEL, TOTAL, Frame, Work, progress_node
 from pybatsched.simulator.work.sharing import SharedResource, Sharing, User
 
@@ -78,9 +79,10 @@ class ExactExecution(Execution):
                 self.release(job)
         yield self._on_killed, (jobs, progress)
 
-    def require_network(self, what: str) -> None:
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError(f"{what} {setting('clock', 'simgrid')}")
+    def why_varying_refused(self, work: Work) -> str:
+        """Return that only the other clock executes it."""
+        del work
+        return f"with {setting('clock', EXACT)} (use {setting('clock', SIMGRID)})"
 
     def _start_delay(self, job: SimJob) -> tuple[float, int]:
         """Start a job that is a single delay; return its end and its return code. `execute` has the same effect."""

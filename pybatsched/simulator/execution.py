@@ -7,6 +7,7 @@ A kernel is a clock with its processes. `pybatsched.simulator.exact` does work o
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -39,11 +40,13 @@ Answer: TypeAlias = "tuple[float, Sequence[d.Decision]]"
 SHORTEST_CALL_S: Final = 1e-5
 
 
-class Execution:
+class Execution(ABC):
     """Creates the processes of one simulation. The caller counts and spawns them; each uncounts itself at its end."""
 
     #: The energy meters; None in runs without energy.
     meters: Meters | None = None
+    #: What executes SET_RESOURCE_STATE, in a run with energy.
+    switch: Callable[[IntervalSet, int], None]
 
     def __init__(self, world: World, loop: Loop) -> None:
         self._world = world
@@ -53,51 +56,52 @@ class Execution:
 
     # --- what a kernel defines ---
 
+    @abstractmethod
     def submit(self, take_jobs: Callable[[], Iterator[SimJob]], submitted: Handler, goodbye: Handler) -> Process:
         """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n).
 
         The jobs are taken one step after the hello, so jobs registered into the workload before that are included.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def occur(self, events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
         """Post external events, which are sorted by time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, job: SimJob) -> Process:
         """Run a job from its start to the notice of its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, at: float) -> Process:
         """Send a requested call to the scheduler."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill(self, jobs: list[SimJob]) -> Process:
         """Stop the running ones of these jobs now; jobs that have ended are left unchanged."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
-        """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
-        raise NotImplementedError
-
-    def _replay(self, job: SimJob, work: Work, left: list[float]) -> Steps:
-        """Replay a usage trace until it ends or the remaining walltime is used up."""
-        raise NotImplementedError
+        """Run a parallel task, which succeeds if it takes exactly the remaining walltime, or replay a usage trace."""
 
     def as_read(self, answer: Answer) -> Answer:
         """Return a reply with its times as this clock reads them."""
         return answer
 
-    def switch(self, hosts: IntervalSet, pstate: int) -> None:
-        """Execute SET_RESOURCE_STATE, in a run with energy."""
-        raise NotImplementedError
+    @abstractmethod
+    def why_varying_refused(self, work: Work) -> str:
+        """Return why this kernel does not execute a profile without a fixed speed; empty if it does."""
 
-    def require_network(self, what: str) -> None:
-        """Raise NotSimulatedError, which begins with a text, if this is not the clock of SimGrid."""
+    def why_refused(self, work: Work) -> str | None:
+        """Return why this run cannot execute a profile; None if it can."""
+        what = self._world.what_varies(work)
+        if work.refusal is not None or not what:
+            return work.refusal
+        why = self.why_varying_refused(work)
+        return f"profile {work.name} ({work.kind}) {what}, which is not simulated {why}" if why else None
 
     # --- jobs ---
 
@@ -128,17 +132,15 @@ class Execution:
         if kind == w.DELAY:
             frame.span_s = work.delay_s
             code = yield from self._sleep(work.delay_s, left)
-        elif work.is_parallel:
-            code = yield from self._compute(job, work, frame, left)
         elif kind == w.COMPOSED:
             code = yield from self._sequence(job, work, frame, left)
         elif kind == w.SEND:
             yield self._on_message, (job, work.described["msg"])
             code = yield from self._sleep(float(work.described.get("sleeptime", 1e-7)), left)
-        elif kind == w.USAGE:
-            code = yield from self._replay(job, work, left)
-        else:
+        elif kind == w.RECV:
             code = yield from self._receive(job, work, frame, left)
+        else:
+            code = yield from self._compute(job, work, frame, left)
         job.trail.pop()
         return code or work.ret
 
@@ -172,7 +174,7 @@ class Execution:
             raise Refusal(
                 f"job {job.id}: profile {work.name} continues with profile {chosen!r}; it does not exist or was removed"
             )
-        refusal = self._world.why_refused(part)
+        refusal = self.why_refused(part)
         if refusal is not None or not part.sizes <= {job.res}:
             why = refusal or f"profile {part.name} is defined for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
@@ -210,10 +212,7 @@ class Execution:
     @property
     def consumed_j(self) -> float:
         """The energy from the first submission to the last end, for ``_schedule.csv``."""
-        return 0.0
-
-    def begin_run(self) -> None:
-        """Show the initial state of the machine."""
+        return 0.0 if self.meters is None else self.meters.consumed_j
 
     def end_run(self, now: float) -> None:
         """Show the end of the run."""

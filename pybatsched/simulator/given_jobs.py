@@ -25,7 +25,7 @@ class GivenJobs:
     def __init__(self, name: str, workload: Workload, works: Mapping[str, Work], jobs: dict[str, SimJob]) -> None:
         self._name = name
         self._workload = workload
-        self._works = works
+        self.works = works
         self._jobs = jobs
         self._made_early: list[SimJob] | None = None
         ids = workload.values("id")
@@ -58,7 +58,7 @@ class GivenJobs:
             self.n_unmade = 0
 
     def _make(self, fields: dict[str, Any]) -> SimJob:
-        job = SimJob(self._name, self._name_of(fields["id"]), fields, self._works[fields["profile"]])
+        job = SimJob(self._name, self._name_of(fields["id"]), fields, self.works[fields["profile"]])
         self._jobs[job.id] = job
         return job
 

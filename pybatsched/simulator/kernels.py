@@ -34,13 +34,17 @@ def kernel_of(world: World, look: Callable[[], None], is_ready: Callable[[], boo
     if not has_network(options, scenario.platform, varies=world.varies):
         _check_platform(world, has_network=False)
         world.loop = Loop(look, scenario.ends_at)
-        return ExactExecution(world, world.loop)
+        kernel: Execution = ExactExecution(world, world.loop)
+        world.check_works(kernel.why_refused)
+        return kernel
     from pybatsched.simulator.simgrid.kernel import SimgridLoop  # noqa: PLC0415  most runs have the exact clock
     from pybatsched.simulator.simgrid.processes import SimgridExecution  # noqa: PLC0415
 
     _check_platform(world, has_network=True)
     world.loop = loop = SimgridLoop(look, scenario.ends_at, scenario.platform, is_ready)
-    return SimgridExecution(world, loop)
+    kernel = SimgridExecution(world, loop)
+    world.check_works(kernel.why_refused)
+    return kernel
 
 
 def _check_platform(world: World, *, has_network: bool) -> None:

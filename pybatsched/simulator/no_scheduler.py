@@ -41,7 +41,6 @@ def run_all_at_once(scenario: Scenario, observers: Sequence[Observer]) -> float:
             )
         job.alloc = IntervalSet.span(0, job.res)
     with world.observers.opened(world.scenario, world.book):
-        kernel.begin_run()
         for name, workload in scenario.workloads.items():
             # The last job of the file first, as in Batsim with few jobs; with many, Batsim's order depends on hashes.
             last_first = [world.jobs[full_id(name, one)] for one in reversed(workload.values("id"))]

@@ -114,14 +114,13 @@ class SimulatedRun:
         for index, events in enumerate(self.world.scenario.event_lists):
             on_occurred = partial(self._on_occurred, f"ee{index}")
             loop.spawn(kernel.occur(self._needed(events), on_occurred, self._on_events_goodbye))
-        kernel.begin_run()
-        if self._rules.begins_alone:
-            loop.serve([self._exchange([self._begins()])])
-            return
-        self.world.add_event(self._begins())
+        loop.serve(self._rules.begin(self._begins(), self._exchange, self._hold))
+
+    def _hold(self, begins: e.Event) -> list[Process]:
+        """Hold the first event until the processes of time 0 have posted theirs; return a process if there is none."""
+        self.world.add_event(begins)
         self._ready = True
-        is_alone = not self._n_submitters and not self._n_event_lists
-        loop.serve([_greet()] if is_alone else [])
+        return [] if self._n_submitters or self._n_event_lists else [_greet()]
 
     def _needed(self, events: Iterable[ExternalEvent]) -> Iterable[ExternalEvent]:
         """Return the events of a list. Random failures, which are endless, end with the last job."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from pybatsched.core import events as e
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import on_tick
-from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError, setting
+from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.given_jobs import GivenJobs, check_fits, spelled_twice
 from pybatsched.simulator.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.observers import Observer, Observers
-from pybatsched.simulator.options import EXACT, Scenario
+from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import read_ranks
 from pybatsched.workload.jobs import name_in
@@ -102,12 +102,6 @@ class World:
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
                 if work.uses_storage and (fault := self._storage_fault(work)):
                     raise InputError(f"{workload.source or name}: profile {work.name}: {fault}")
-            refused = {work.name: why for work in works if (why := self.why_refused(work)) is not None}
-            for fields in given.jobs if refused else ():
-                if (profile := fields["profile"]) in refused:
-                    raise NotSimulatedError(
-                        f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
-                    )
             self._given[name] = GivenJobs(name, workload, {work.name: work for work in works}, self.jobs)
             self._registered[name] = []
             self.varies = self.varies or any(map(self.what_varies, works))
@@ -127,16 +121,16 @@ class World:
             return "replays a usage trace"
         return "shares processors" if work.computes and self.options.compute_sharing else ""
 
-    def why_refused(self, work: Work) -> str | None:
-        """Return why this run cannot execute a profile; None if it can."""
-        what, why = self.what_varies(work), ""
-        if work.refusal is not None or not what:
-            return work.refusal
-        if self.options.clock == EXACT:
-            why = f"with {setting('clock', 'exact')} (use {setting('clock', 'simgrid')})"
-        elif work.communicates and self.scenario.platform.network is None:
-            why = f"on {self.scenario.platform.source}, without a network (use a platform file with links)"
-        return f"profile {work.name} ({work.kind}) {what}, which is not simulated {why}" if why else None
+    def check_works(self, why_refused: Callable[[Work], str | None]) -> None:
+        """Raise NotSimulatedError for a job whose profile cannot be executed. O(profiles), O(jobs) if there is one."""
+        for name, given in self.scenario.workloads.items():
+            works = self._given[name].works.values()
+            refused = {work.name: why for work in works if (why := why_refused(work)) is not None}
+            for fields in given.jobs if refused else ():
+                if (profile := fields["profile"]) in refused:
+                    raise NotSimulatedError(
+                        f"{given.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
+                    )
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Create a registered job, whose profile exists."""

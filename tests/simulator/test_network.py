@@ -25,6 +25,7 @@ from pybatsched.runs.build import build
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import batsim_files
+from pybatsched.simulator.simgrid.actions import Actions
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.meters import Meters, exact_sum
 from pybatsched.simulator.simulation import SimulatedRun
@@ -574,7 +575,7 @@ def test_amounts_that_are_none(profile: dict[str, Any], said: str, tmp_path: Pat
 def test_energy_is_added_and_subtracted_with_more_digits_than_doubles_have() -> None:
     """A clock that is 1e-9 s late at 500 W shows in the seventh decimal of the energy: rounding must be exact."""
     joules = [0.1] * 10
-    meters = Meters([], lambda _host: 0.0, lambda _host, _speed: None, lambda: 0.0)
+    meters = Meters([], lambda _host: 0.0, lambda _host, _speed: None, Actions([]))
     meters._joules = joules
     assert meters.total_j() == 1.0  # added one by one, doubles give 0.9999999999999999
     assert abs(exact_sum(joules) - 10 * Fraction(0.1)) < Fraction(1, 10**30)

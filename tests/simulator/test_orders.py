@@ -136,7 +136,7 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
     [
         (
             [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
-            "additional_io_job needs the network of clock simgrid",
+            r"additional_io_job is not simulated with clock exact \(use clock simgrid\)",
         ),
         ([start(), ("REGISTER_PROFILE", PROFILE)], "registered profile p .*communicates"),
     ],

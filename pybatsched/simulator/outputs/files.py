@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.results.run_state import JOBS
 from pybatsched.simulator.hosts import SHOWN_STATES
@@ -17,7 +18,6 @@ from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.observers import Observer
 
 if TYPE_CHECKING:
-    from pybatsched.core.intervals import IntervalSet
     from pybatsched.metrics import Outcome, Tally
     from pybatsched.results.writing import Results
     from pybatsched.simulator.hosts import Book
@@ -227,6 +227,11 @@ class EnergyFiles(Observer):
             written(self._prefix, "_consumed_energy.csv", "time,energy,event_type,wattmin,epower") as self._energy,
             written(self._prefix, "_pstate_changes.csv", "time,machine_id,new_pstate") as self._pstates,
         ):
+            by_pstate: dict[int, list[int]] = {}
+            for number, host in enumerate(scenario.platform.hosts):
+                by_pstate.setdefault(host.pstate, []).append(number)
+            for pstate, numbers in sorted(by_pstate.items()):
+                self.pstate_changed(0.0, IntervalSet(numbers), pstate)
             yield
 
     def energy_read(self, now: float, joules: float, kind: str, watts_min: float) -> None:

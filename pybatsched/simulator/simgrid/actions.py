@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pybatsched.simulator.work.sharing import SharedResource, Sharing, User
 
@@ -19,6 +19,14 @@ NO_TIME_S: Final = 1e-9
 NO_WORK: Final = 1e-14
 #: The largest amount of data on the way, in bytes: it bounds the rate of transfers by their latency (TCP-gamma).
 WINDOW_BYTES: Final = 4194304.0
+
+
+class Needs(NamedTuple):
+    """What a task needs: resources with weights, the bound of its rate by the network, and its latency."""
+
+    resources: Sequence[tuple[SharedResource, float]]
+    network_bound: float
+    latency_s: float
 
 
 class Action:
@@ -69,25 +77,22 @@ class Actions:
 
     def start(
         self,
-        needs: Sequence[tuple[SharedResource, float]],
+        needs: Needs,
         on_end: Callable[[Action], None],
         hosts: Sequence[int],
-        *,
         flops: Sequence[tuple[int, float]] = (),
-        network_bound: float = math.inf,
-        latency_s: float = 0.0,
     ) -> Action:
         """Start a task that waits for a latency, and then uses its resources, at most a core per executor."""
         self._n_made += 1
         action = Action(self._n_made, on_end, hosts)
-        action.user = User(needs)
+        action.user = User(needs.resources)
         action.flops = flops
-        action.network_bound = network_bound
+        action.network_bound = needs.network_bound
         action.bound = self._bound(action)
-        action.latency_s = latency_s
-        if not needs:
+        action.latency_s = needs.latency_s
+        if not needs.resources:
             action.remains = 0.0
-        if latency_s <= 0.0:
+        if needs.latency_s <= 0.0:
             self._use(action, action.user)
         self._tasks[action] = None
         if flops and self.on_load is not None:

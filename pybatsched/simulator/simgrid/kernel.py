@@ -30,7 +30,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.platform.network.routes import NetworkLink, Path, Routes
 from pybatsched.platform.network.routing import NoPathError
 from pybatsched.simulator.loop import END_OF_TIME_S, HALT, SAME_INSTANT_S, SOON, Loop, Notice, Process
-from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions
+from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions, Needs
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.work.profiles import AllPairs, Transfers
 from pybatsched.simulator.work.sharing import SharedResource
@@ -105,52 +105,25 @@ class Exec:
 
 
 class _Reading:
-    """A call that updates the next of these meters. `update` updates them all."""
+    """A call that updates the next of these meters that is not up to date."""
 
-    __slots__ = ("_hosts", "_meters", "_next", "is_next", "update")
+    __slots__ = ("_hosts", "_next", "meters")
 
-    def __init__(self, meters: Meters, hosts: Iterable[int], update: Callable[[], None]) -> None:
-        self._meters = meters
+    def __init__(self, meters: Meters, hosts: Iterable[int]) -> None:
+        self.meters = meters
         self._hosts = iter(hosts)
-        self._next: int | None = next(self._hosts, None)
-        self.update = update
-        self.is_next = False
+        self._next: int | None = None
 
     def is_behind(self) -> bool:
         """Return whether a meter is left that is not up to date; it is the next one."""
-        if self._meters.all_are_fresh:
-            return False
-        while self._next is not None and not self._meters.is_behind(self._next):
-            self._next = next(self._hosts, None)
-        self.is_next = self._next is not None
-        return self.is_next
+        if self._next is None or not self.meters.is_behind(self._next):
+            self._next = self.meters.next_behind(self._hosts)
+        return self._next is not None
 
     def __call__(self, _actor: Actor) -> bool:
-        if self.is_next:
-            self.update_next()
-        return True
-
-    def update_next(self) -> None:
-        """Update the next meter."""
         assert self._next is not None
-        self._meters.update((self._next,))
-
-
-def _read_on(calls: Sequence[Call | None]) -> None:
-    """Do what happens in the next rounds while all processes that are ready read meters: nothing else does."""
-    readings = [call for call in calls if type(call) is _Reading]
-    if len(readings) < len(calls):
-        return
-    if len(readings) == 1:
-        readings[0].update()
-        return
-    goes_on = True
-    while goes_on:
-        for reading in readings:
-            reading.update_next()
-        goes_on = all(reading.is_behind() for reading in readings)
-    for reading in readings:
-        reading.is_next = False  # its call has been made
+        self.meters.update((self._next,))
+        return True
 
 
 class _Message:
@@ -193,7 +166,7 @@ class SimgridLoop(Loop):
         self._cpus = [SharedResource(host.speed * host.n_cores) for host in platform.hosts]
         self._links: dict[NetworkLink, SharedResource] = {}
         self._ways: dict[tuple[int, int], Way] = {}
-        self._needs_to_master: dict[int, tuple[list[tuple[SharedResource, float]], float, float]] = {}  # of a message
+        self._needs_of_byte: dict[tuple[int, int], Needs] = {}  # by the hosts that it goes from and to
         self._spawned: list[Process] = []
         self._changes: list[tuple[Callable[[], object] | None, Callable[[], object]]] = []
         self._ready: list[Actor] = []
@@ -304,21 +277,18 @@ class SimgridLoop(Loop):
 
     def read_all(self) -> Steps:
         """Update the energy meters of all hosts."""
-        if self.meters is not None:
-            yield from self._read(range(len(self._names)), self.meters, self.meters.update_all)
+        return self.read(range(len(self._names)))
 
     def read(self, hosts: Iterable[int]) -> Steps:
         """Update energy meters one after the other: each that is not up to date takes a round.
 
-        If no other process is ready, nothing can happen in these rounds, and one call updates all.
+        A process that reads some meters then reads all. So if all processes that are ready read meters, nothing else
+        can happen before all meters are up to date, and one call updates them.
         """
         if self.meters is not None:
-            yield from self._read(hosts, self.meters, partial(self.meters.update, hosts))
-
-    def _read(self, hosts: Iterable[int], meters: Meters, update: Callable[[], None]) -> Steps:
-        reading = _Reading(meters, hosts, update)
-        while reading.is_behind():
-            yield reading
+            reading = _Reading(self.meters, hosts)
+            while reading.is_behind():
+                yield reading
 
     def _create_spawned(self) -> Steps:
         spawned, self._spawned = self._spawned, []
@@ -358,8 +328,8 @@ class SimgridLoop(Loop):
                     return False
                 self._index += 1
             ran, self._round = self._round, []
-            if type(ran[0].call) is _Reading and not self._ready:
-                _read_on([actor.call for actor in ran])
+            if type(ran[0].call) is _Reading and not self._ready and all(type(actor.call) is _Reading for actor in ran):
+                ran[0].call.meters.update_all()
             for actor in ran:
                 call, actor.call = actor.call, None
                 if call is not None and call(actor) and not actor.is_dead:
@@ -434,12 +404,13 @@ class SimgridLoop(Loop):
         message.waiters += wish.waiters
         wish.waiters = message.waiters
         assert message.sender is not None
-        hosts = (message.sender.host, MASTER)
-        if hosts[0] not in self._needs_to_master:
-            self._needs_to_master[hosts[0]] = self._needs_of([], [(*hosts, 1.0)])
-        needs, bound, latency_s = self._needs_to_master[hosts[0]]
-        on_end = partial(self._delivered, message.waiters)
-        self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
+        self._send_byte(message.sender.host, MASTER, partial(self._delivered, message.waiters))
+
+    def _send_byte(self, src: int, dst: int, on_end: Callable[[Action], None]) -> None:
+        needs = self._needs_of_byte.get((src, dst))
+        if needs is None:
+            needs = self._needs_of_byte[src, dst] = self._needs_of([], [(src, dst, 1.0)])
+        self.actions.start(needs, on_end, (src, dst))
 
     def _await(self, message: _Message, actor: Actor) -> bool:
         message.waiters.append(actor)
@@ -455,12 +426,9 @@ class SimgridLoop(Loop):
         """Start a parallel task. On a single host it does not communicate, as in SimGrid."""
         actor.execs.append(task)
         transfers = task.transfers if len(task.hosts) > 1 else ()
-        needs, bound, latency_s = self._needs_of(task.flops, transfers)
         task.state = RUNNING
-        on_end = partial(self._exec_ended, task)
-        task.action = self.actions.start(
-            needs, on_end, task.hosts, flops=task.flops, network_bound=bound, latency_s=latency_s
-        )
+        needs = self._needs_of(task.flops, transfers)
+        task.action = self.actions.start(needs, partial(self._exec_ended, task), task.hosts, task.flops)
         if len(task.hosts) == 1 and self.meters is not None:
             self.meters.update(task.hosts)
         return True
@@ -505,11 +473,9 @@ class SimgridLoop(Loop):
         task.state, task.n_left = RUNNING, n
         return task
 
-    def count_down(self, latch: Exec, hosts: tuple[int, int], _actor: Actor) -> bool:
+    def count_down(self, latch: Exec, src: int, dst: int, _actor: Actor) -> bool:
         """Count a latch down by a message from one host to another."""
-        needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
-        on_end = partial(self._counted, latch)
-        self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
+        self._send_byte(src, dst, partial(self._counted, latch))
         return True
 
     def _counted(self, latch: Exec, action: Action) -> None:
@@ -546,8 +512,8 @@ class SimgridLoop(Loop):
         self._end_actor(actor)
         process.close()
 
-    def _needs_of(self, flops: Flops, transfers: Transfers) -> tuple[list[tuple[SharedResource, float]], float, float]:
-        """Return the resources that a task needs, the bound of its rate by the network, and its latency."""
+    def _needs_of(self, flops: Flops, transfers: Transfers) -> Needs:
+        """Return what a task needs."""
         needs = [(self._cpus[host], amount) for host, amount in flops if amount > 0.0]
         if isinstance(transfers, AllPairs):
             return self._with_all_pairs(needs, transfers)
@@ -566,11 +532,9 @@ class SimgridLoop(Loop):
                 else:
                     amounts[resource] = max(known, amount) if resource.is_fatpipe else known + amount
         needs += amounts.items()
-        return needs, _bound_by(weighted_s), latency_s
+        return Needs(needs, _bound_by(weighted_s), latency_s)
 
-    def _with_all_pairs(
-        self, needs: list[tuple[SharedResource, float]], transfers: AllPairs
-    ) -> tuple[list[tuple[SharedResource, float]], float, float]:
+    def _with_all_pairs(self, needs: list[tuple[SharedResource, float]], transfers: AllPairs) -> Needs:
         """Add equal transfers between all hosts of a task at once: equal counts give equal sums. O(pairs)."""
         amount, known = transfers.amount, self._ways
         try:
@@ -587,7 +551,7 @@ class SimgridLoop(Loop):
             if n not in sums:
                 sums[n] = _sum_of_equal(amount, n)
             needs.append((resource, sums[n]))
-        return needs, _bound_by(latency_s * amount), latency_s
+        return Needs(needs, _bound_by(latency_s * amount), latency_s)
 
     def _way(self, src: int, dst: int) -> Way:
         """Return the resources and the latency of the path between two hosts. O(1) but for the first time."""

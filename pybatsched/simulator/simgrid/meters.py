@@ -12,12 +12,13 @@ start and end of a job. Reading a meter that is not up to date takes one round o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.platform.model import Host
+from pybatsched.simulator.simgrid.actions import Actions
 
 WAY_UP: Final = -1
 WAY_DOWN: Final = -2
@@ -34,7 +35,8 @@ class Switch(NamedTuple):
 class Meters:
     """The pstates and meters of all hosts. An update of all is one pass over lists, without a call for each host.
 
-    `load_of` gives the used flop/s of a host, `on_speed` gets a new speed. `refresh` is called when a load changes.
+    `load_of` gives the used flop/s of a host, `on_speed` gets a new speed, `actions` has the clock. `refresh` is called
+    when a load changes.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Meters:
         hosts: Sequence[Host],
         load_of: Callable[[int], float],
         on_speed: Callable[[int, float], None],
-        clock: Callable[[], float],
+        actions: Actions,
     ) -> None:
         self._speeds = [host.speeds for host in hosts]
         self._n_cores = [host.n_cores for host in hosts]
@@ -52,13 +54,15 @@ class Meters:
         self._pstates = [host.pstate for host in hosts]
         self._load_of = load_of
         self._on_speed = on_speed
-        self._clock = clock
+        self._actions = actions
         self._joules = [0.0] * len(hosts)
         self._all_since = 0.0  # the last update of all, and later ones of some hosts
         self._since: dict[int, float] = {}
         self._watts = [0.0] * len(hosts)
         self.refresh(range(len(hosts)))
         self.watts_min = sum(self._wattages[host][pstate].epsilon for host, pstate in enumerate(self._pstates))
+        self.first_j: list[float] | None = None  # of all hosts, at the first submission and at the last end
+        self.last_j: list[float] | None = None
         self.switches: list[Switch] = []
         self.n_grouped = 0
         self.n_machines = 0
@@ -122,18 +126,19 @@ class Meters:
             load = 1.0 if speed <= 0 else min(self._load_of(host) / speed / self._n_cores[host], 1.0)
             self._watts[host] = wattage.idle if load <= 0 else wattage.epsilon + load * (wattage.full - wattage.epsilon)
 
-    @property
-    def all_are_fresh(self) -> bool:
-        """Whether all meters were updated at this instant at once."""
-        return self._all_since == self._clock()
-
     def is_behind(self, host: int) -> bool:
         """Return whether a meter has not been updated at this instant."""
-        return self._since.get(host, self._all_since) < self._clock()
+        return self._since.get(host, self._all_since) < self._actions.now
+
+    def next_behind(self, hosts: Iterator[int]) -> int | None:
+        """Return the next of these hosts whose meter has not been updated at this instant; None if there is none."""
+        if self._all_since == self._actions.now:
+            return None
+        return next(filter(self.is_behind, hosts), None)
 
     def update(self, hosts: Iterable[int]) -> None:
         """Update the meters of these hosts; those below 0 have none."""
-        now = self._clock()
+        now = self._actions.now
         for host in hosts:
             since = self._since.get(host, self._all_since)
             if host >= 0 and since < now:
@@ -141,9 +146,11 @@ class Meters:
                 self._since[host] = now
 
     def update_all(self) -> None:
-        """Update all meters. O(hosts)."""
+        """Update all meters. O(hosts), but O(1) if that was done at this instant."""
+        now = self._actions.now
+        if self._all_since == now:
+            return
         self.update(list(self._since))
-        now = self._clock()
         span_s, apart = now - self._all_since, {host: self._joules[host] for host in self._since}
         self._joules = [joules + watts * span_s for joules, watts in zip(self._joules, self._watts, strict=True)]
         for host, joules in apart.items():
@@ -153,9 +160,14 @@ class Meters:
 
     def total_j(self) -> float:
         """Return the energy that all hosts have consumed since the start of the run, rounded once. O(hosts)."""
-        if not self.all_are_fresh:
-            self.update_all()
+        self.update_all()
         return math.fsum(self._joules)
+
+    @property
+    def consumed_j(self) -> float:
+        """The energy from the first submission to the last end. As in Batsim, it is -1 before such a time."""
+        first, last = (-1 if joules is None else exact_sum(joules) for joules in (self.first_j, self.last_j))
+        return float(last - first)
 
     def joules_of(self, hosts: Iterable[int]) -> list[float]:
         """Return the energy that each of these hosts has consumed since the start of the run."""
@@ -165,8 +177,7 @@ class Meters:
 
     def all_joules(self) -> list[float]:
         """Return the energy that each host has consumed since the start of the run. O(hosts)."""
-        if not self.all_are_fresh:
-            self.update_all()
+        self.update_all()
         return self._joules[:]
 
 

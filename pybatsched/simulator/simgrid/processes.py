@@ -40,16 +40,11 @@ class SimgridExecution(Execution):
     def __init__(self, world: World, loop: SimgridLoop) -> None:
         super().__init__(world, loop)
         self._simgrid = loop
-        self._n_hosts = len(world.scenario.platform.hosts)
         self._joules_before: dict[str, list[float]] = {}  # of running jobs: those of their hosts at the start
-        self._first_j: list[float] | None = None  # of all hosts, at the first submission and at the last end
-        self._last_j: list[float] | None = None
         if world.options.energy:
-            self.meters = Meters(
-                world.scenario.platform.hosts, loop.load_of, loop.change_speed, lambda: loop.actions.now
-            )
+            self.meters = Meters(world.scenario.platform.hosts, loop.load_of, loop.change_speed, loop.actions)
             loop.watch(self.meters)
-            self._switching = Switching(world, self, loop, self.meters)
+            self.switch = Switching(world, self, loop, self.meters).switch
 
     def as_read(self, answer: Answer) -> Answer:
         """Return a reply with its times as Batsim reads them."""
@@ -102,9 +97,9 @@ class SimgridExecution(Execution):
 
     def _first_submission(self) -> Process:
         """Read the energy at the first submission, unless the submitter of another workload was first."""
-        if self.meters is not None and self._first_j is None:
+        if self.meters is not None and self.meters.first_j is None:
             yield from self._simgrid.read_all()
-            self._first_j = self.meters.all_joules()
+            self.meters.first_j = self.meters.all_joules()
 
     # --- jobs ---
 
@@ -140,13 +135,12 @@ class SimgridExecution(Execution):
             self.show_energy("e")
             before = exact_sum(self._joules_before.pop(job.id))
             job.energy_j = float(round(exact_sum(self.meters.joules_of(job.alloc)) - before, 6))
-            self._last_j = self.meters.all_joules()
+            self.meters.last_j = self.meters.all_joules()
 
     def _read(self, job: SimJob) -> Process:
         """Update the energy meters of a job, then those of all other hosts."""
-        if self.meters is not None:
-            yield from self._simgrid.read(job.alloc)
-            yield from self._simgrid.read_all()
+        yield from self._simgrid.read(job.alloc)
+        yield from self._simgrid.read_all()
 
     def call(self, at: float) -> Process:
         """Send a requested call to the scheduler."""
@@ -186,6 +180,12 @@ class SimgridExecution(Execution):
 
     # --- work ---
 
+    def why_varying_refused(self, work: Work) -> str:
+        """Return that communication needs a network."""
+        platform = self._world.scenario.platform
+        needs_links = work.communicates and platform.network is None
+        return f"on {platform.source}, without a network (use a platform file with links)" if needs_links else ""
+
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
         limit, span_s = left[0], as_read(span_s)
@@ -199,7 +199,9 @@ class SimgridExecution(Execution):
         return j.WALLTIME_REACHED
 
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
-        """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
+        """Run a parallel task, which succeeds if it takes exactly the remaining walltime, or replay a usage trace."""
+        if work.kind == w.USAGE:
+            return (yield from self._replay(job, work, left))
         limit, begun = left[0], self._loop.now
         task = Exec(*self._amounts(job, work))
         yield from self.run_task(task, limit, frame)
@@ -242,7 +244,7 @@ class SimgridExecution(Execution):
         n_cores = self._world.scenario.platform.hosts[host].n_cores
         for usage, flops in phases:
             yield from self.run_task(Exec([(host, flops)] * n_cores_used(usage, n_cores), ()))
-        yield partial(self._simgrid.count_down, all_ranks, (host, job_host))
+        yield partial(self._simgrid.count_down, all_ranks, host, job_host)
 
     def _amounts(self, job: SimJob, work: Work) -> tuple[Flops, Transfers]:
         """Return the flops of each executor, and the bytes between them. O(n²) if they communicate."""
@@ -303,10 +305,6 @@ class SimgridExecution(Execution):
 
     # --- energy ---
 
-    def switch(self, hosts: IntervalSet, pstate: int) -> None:
-        """Execute SET_RESOURCE_STATE."""
-        self._switching.switch(hosts, pstate)
-
     def show_machines(self) -> None:
         """Show new states of machines."""
         for machines_changed in self._observers.machines_changed:
@@ -318,24 +316,6 @@ class SimgridExecution(Execution):
             joules = self.meters.total_j()
             for energy_read in self._observers.energy_read:
                 energy_read(self._loop.now, joules, kind, self.meters.watts_min)
-
-    @property
-    def consumed_j(self) -> float:
-        """The energy from the first submission to the last end, for ``_schedule.csv``."""
-        if self.meters is None:
-            return 0.0
-        first, last = (-1 if joules is None else exact_sum(joules) for joules in (self._first_j, self._last_j))
-        return float(last - first)
-
-    def begin_run(self) -> None:
-        """Show the initial pstates of the hosts."""
-        if self.meters is not None:
-            by_pstate: dict[int, list[int]] = {}
-            for host in range(self._n_hosts):
-                by_pstate.setdefault(self.meters.pstate(host), []).append(host)
-            for pstate, hosts in sorted(by_pstate.items()):
-                for pstate_changed in self._observers.pstate_changed:
-                    pstate_changed(self._loop.now, IntervalSet(hosts), pstate)
 
 
 class Switching:
