@@ -25,21 +25,27 @@ ALLOWED: dict[str, str] = {
     "text_table": "",
     "locks": "errors",
     "results": "locks errors",
-    "core": "errors",
+    "pydantic_errors": "errors",
+    "core": "pydantic_errors errors",
     "settings": "core errors",
-    "policies": "core errors",
+    "policies": "core pydantic_errors errors",
     "protocol": "core errors",
-    "workload": "protocol settings core results errors",
+    "workload": "protocol settings core results pydantic_errors errors",
     "session": "protocol policies core locks errors version",
     "metrics": "workload core results text_table errors version",
     "live": "metrics session core errors",
     "platform": "core text_table errors",
     "machines": "platform errors",
     "simulator": "platform live metrics session workload protocol policies settings core results errors",
-    "runs": "simulator machines platform metrics session workload protocol policies settings core results errors",
+    "runs": (
+        "simulator machines platform metrics session workload protocol policies settings core results "
+        "pydantic_errors errors"
+    ),
     "testing": "runs simulator platform session workload protocol policies core errors",
     "gym": "runs simulator metrics workload policies settings core errors",
-    "campaign": "runs machines live metrics workload policies settings core results text_table errors version",
+    "campaign": (
+        "runs machines live metrics workload policies settings results text_table pydantic_errors errors version"
+    ),
     "report": "campaign metrics session workload core results errors version",
     "experiment": "report campaign runs simulator metrics session workload policies settings core results errors",
     "pybatsched": "experiment runs policies core errors version",

@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
+from pybatsched import pydantic_errors
 from pybatsched.campaign.keys import keys_of
 from pybatsched.campaign.workloads import Name, Part, PartWithSettings, Positive, WorkloadTable, read_as
-from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics.workload_fields import as_choices
 from pybatsched.runs.policies import PolicySpec

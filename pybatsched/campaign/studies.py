@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pybatsched import pydantic_errors
 from pybatsched.campaign.measures import evaluate, selections
 from pybatsched.campaign.spec import Spec, spec_of
-from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError
 from pybatsched.metrics.workload_fields import matches
 from pybatsched.workload.names import parsed

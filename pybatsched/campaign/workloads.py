@@ -21,8 +21,8 @@ from pydantic import (
 )
 
 from pybatsched.campaign.keys import as_key, keys_of
-from pybatsched.core.pydantic_errors import for_pydantic
 from pybatsched.errors import InputError
+from pybatsched.pydantic_errors import for_pydantic
 from pybatsched.runs.spec import WorkloadSpec
 from pybatsched.settings import NUMBER, Checked
 from pybatsched.workload.generate.models import MODELS

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 
-from pybatsched.core.pydantic_errors import message
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
+from pybatsched.pydantic_errors import members, message, model_in, plain
 
 #: Stands for a missing value.
 NOTHING: Final = object()
@@ -99,7 +98,7 @@ class ModelCheck:
         self._model = model
         self._validate = model.__pydantic_validator__.validate_python  # `model_validate` takes three times as long
         self._owner = owner
-        self._infos = _by_member(model)
+        self._infos = members(model)
         self._context: dict[str, Any] = dict(context)
         self.names = frozenset(self._infos)
         self.plans = issubclass(model, JobFields)
@@ -126,17 +125,7 @@ class ModelCheck:
 
 def field_descriptions(model: type[FieldModel]) -> dict[str, str]:
     """Return the description of each field of a model."""
-    return {name: info.description or "" for name, info in _by_member(model).items()}
-
-
-def _by_member(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a model by their names in jobs."""
-    return {_member(name, info): info for name, info in model.model_fields.items()}
-
-
-def _member(name: str, info: FieldInfo) -> str:
-    alias = info.validation_alias or info.alias
-    return alias if isinstance(alias, str) else name
+    return {name: info.description or "" for name, info in members(model).items()}
 
 
 _MOST: Final = 1e300
@@ -187,22 +176,14 @@ def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
     description = None
     inner: type[BaseModel] | None = model
     for part in problem["loc"]:
-        info = None if inner is None else _by_member(inner).get(str(part))
+        info = None if inner is None else members(inner).get(str(part))
         if info is None:
             break  # inside a value without field names, or one of several types
         place.append(str(part))
-        description, inner = info.description, _model_in(info.annotation)
+        description, inner = info.description, model_in(plain(info.annotation))
     text = message(problem)
     if not place:
         return Fault("", text)
     is_own = problem["type"] == "value_error"  # the message of the author's validator
     wrong = text if is_own or description is None else f"expected {description}"
     return Fault(".".join(place), wrong, NOTHING if problem["type"] == "missing" else problem["input"])
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model among the types of a field; None if there is none."""
-    for kind in (annotation, *get_args(annotation)):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return None

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from pybatsched.core import pydantic_errors
 from pybatsched.core.instants import A_SPAN, span_of
-from pybatsched.errors import InputError, toml_problem
 
 
 def _seconds(value: Any) -> Any:
@@ -51,7 +47,7 @@ class ReservationSpec(BaseModel):
     @property
     def title(self) -> str:
         """The reservation for errors: its file and line, if it has one, and its name."""
-        return _title(self.source, self.name)
+        return f"{self.source}: reservation {self.name}" if self.source else f"reservation {self.name}"
 
     @field_validator("hosts", mode="before")
     @classmethod
@@ -70,73 +66,3 @@ class ReservationSpec(BaseModel):
         if count == 1 and every not in {None, ...}:
             raise ValueError("expected 2 or more windows, because every is given")
         return count
-
-
-def read_reservations(text: str, source: str) -> list[dict[str, Any]]:
-    """Return the tables ``[[reservation]]`` of a TOML file, checked. InputError names the source and the line."""
-    import tomllib  # noqa: PLC0415  only for files of reservations
-
-    try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: {toml_problem(error)}") from None
-    tables = content.get("reservation")
-    if set(content) != {"reservation"} or not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise InputError(f"{source}: expected tables [[reservation]] only, found {', '.join(content) or 'nothing'}")
-    lines = [n for n, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*reservation\s*\]\]", line)]
-    found = []
-    for nth, table in enumerate(tables):
-        # Tables may also be written in one array; only headers have a line.
-        line = lines[nth] if len(lines) == len(tables) else 0
-        where = f"{source}: line {line}" if line else source
-        try:
-            if "source" in table:
-                raise InputError(f"{where}: reservation: source: unknown member; expected {', '.join(_MEMBERS)}")
-            spec = ReservationSpec.model_validate(table)
-        except ValidationError as error:
-            problem = pydantic_errors.problems(error, ReservationSpec)[0]
-            key = str(error.errors(include_url=False)[0]["loc"][0])
-            place = f"{source}: line {_line_of(key, text, line)}" if line else source
-            raise InputError(f"{place}: reservation: {problem}") from None
-        found.append({**spec.model_dump(mode="json", exclude_defaults=True), "source": where})
-    return found
-
-
-_MEMBERS = tuple(name for name in ReservationSpec.model_fields if name != "source")
-
-
-def _line_of(key: str, text: str, first: int) -> int:
-    """Return the line of a key in the table that begins in line `first`; that line if the key is not there. O(text)."""
-    for number, line in enumerate(text.splitlines()[first:], first + 1):
-        if line.lstrip().startswith("["):
-            break
-        if line.partition("=")[0].strip() == key:
-            return number
-    return first
-
-
-def _title(source: str, name: str) -> str:
-    return f"{source}: reservation {name}" if source else f"reservation {name}"
-
-
-def check_members(tables: Iterable[Mapping[str, Any]], jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Raise InputError for users, accounts and reservations that are unknown. O(jobs)."""
-    users: set[str] = set()
-    accounts: set[str] = set()
-    asked: dict[str, str] = {}
-    for source, job in jobs:
-        users.add(str(job.get("user", "")))
-        accounts.update((str(job.get("account", "")), str(job.get("group", ""))))
-        if "reservation" in job:
-            asked.setdefault(str(job["reservation"]), f"{source}: job {job['id']}")
-    names = set()
-    for table in tables:
-        names.add(table["name"])
-        for kind, known in (("users", users), ("accounts", accounts)):
-            for name in table.get(kind, ()):
-                if name not in known:
-                    title = _title(table.get("source", ""), table["name"])
-                    raise InputError(f"{title}: {kind}: expected {kind} of jobs, found {name!r:.60}, which no job has")
-    for name, where in asked.items():
-        if name not in names:
-            raise InputError(f"{where}, field reservation: expected one of {sorted(names)}, found {name!r:.60}")

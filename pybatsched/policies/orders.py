@@ -280,7 +280,7 @@ def _field(job: Job, name: str) -> float:
     except KeyError:
         if name in _VARIABLES:
             raise InputError(f"job {job.id}: the order needs the field {name}; expected a number, found none") from None
-        from pybatsched.core.pydantic_errors import close_to  # noqa: PLC0415  imports pydantic
+        from pybatsched.pydantic_errors import close_to  # noqa: PLC0415  imports pydantic
 
         hint = close_to(name, (*_VARIABLES, *NAMED_ORDERS, *ALIASES))
         raise InputError(

@@ -492,7 +492,7 @@ def _explained(
     error: ValidationError, model: type[BaseModel], name: str, merged: Mapping[str, tuple[Any, _Layer]]
 ) -> str:
     """Return a line for each wrong option, with its source."""
-    from pybatsched.core import pydantic_errors  # noqa: PLC0415  slow
+    from pybatsched import pydantic_errors  # noqa: PLC0415  slow
 
     lines = []
     for problem in pydantic_errors.problems(error, model):

@@ -287,11 +287,31 @@ def _check_reserved(
     """Raise InputError for reservations of hosts or for jobs that are not there."""
     specs = simulator.host_reservations(plan, options)
     if specs:
-        from pybatsched.core.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
-
-        jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
-        check_members(plan.given.get("host_reservations", ()), jobs)
+        _check_members(specs, workloads)
     check_reservations(specs, platform)
+
+
+def _check_members(specs: Iterable[ReservationSpec], workloads: Mapping[str, Workload]) -> None:
+    """Raise InputError for users, accounts and reservations that are unknown. O(jobs)."""
+    users: set[str] = set()
+    accounts: set[str] = set()
+    asked: dict[str, str] = {}
+    for workload in workloads.values():
+        for job in workload.jobs:
+            users.add(str(job.get("user", "")))
+            accounts.update((str(job.get("account", "")), str(job.get("group", ""))))
+            if "reservation" in job:
+                asked.setdefault(str(job["reservation"]), f"{workload.source}: job {job['id']}")
+    for spec in specs:
+        for kind, names, known in (("users", spec.users, users), ("accounts", spec.accounts, accounts)):
+            for name in names:
+                if name not in known:
+                    text = f"{kind}: expected {kind} of jobs, found {name!r:.60}, which no job has"
+                    raise InputError(f"{spec.title}: {text}")
+    reserved = sorted({spec.name for spec in specs})
+    for name, where in asked.items():
+        if name not in reserved:
+            raise InputError(f"{where}, field reservation: expected one of {reserved}, found {name!r:.60}")
 
 
 def check_reservations(specs: Sequence[ReservationSpec], platform: Platform) -> None:

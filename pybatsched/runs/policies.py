@@ -148,7 +148,7 @@ def summary_of(cls: type[Policy]) -> str:
 
 def reservations_of(path: str) -> list[dict[str, Any]]:
     """Read a file of reservations. Raises InputError with the file and the line."""
-    from pybatsched.core.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
+    from pybatsched.runs.reservations import read_reservations  # noqa: PLC0415  imports pydantic
 
     return read_reservations(text_of(_RESERVATIONS, path), path)
 

@@ -15,8 +15,8 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Policy
 from pybatsched.core.replacement import replace_policy
-from pybatsched.core.reservation_specs import read_reservations
 from pybatsched.errors import InputError, PolicyError
+from pybatsched.runs.reservations import read_reservations
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from pybatsched.core import pydantic_errors
+from pybatsched import pydantic_errors
 from pybatsched.errors import InputError
 from pybatsched.workload.inject import checkpoints, deadlines, input_files, urgent
 from pybatsched.workload.model import Workload

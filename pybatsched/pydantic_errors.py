@@ -180,7 +180,7 @@ def _problem(problem: Mapping[str, Any], model: type[BaseModel]) -> Problem:
     place = tuple(problem["loc"])
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
-        around = _model_in(_annotation(model, place[:-1]))
+        around = model_in(_annotation(model, place[:-1]))
         hint = "" if around is None else f"; {close_to(str(place[-1]), _keys(around))}"
         return Problem(place[:-1], f"unknown key {str(place[-1])!r:.60}{hint}", is_unknown=True)
     annotation = _annotation(model, place)
@@ -190,7 +190,7 @@ def _problem(problem: Mapping[str, Any], model: type[BaseModel]) -> Problem:
     text = message(problem)
     if kind in _OF_LISTS and (expected := _kind_text(annotation)):
         text = f"expected {expected}"
-    if place and place[-1] in getattr(_model_in(_annotation(model, place[:-1])), "SETTINGS", ()):
+    if place and place[-1] in getattr(model_in(_annotation(model, place[:-1])), "SETTINGS", ()):
         return Problem(place[:-1], text)  # the text names the key
     if place and "found " not in text and not isinstance(value, Mapping):
         text += f", found {shown(value)}"
@@ -205,15 +205,19 @@ def _is_consequence(problem: Mapping[str, Any], others: Iterable[Mapping[str, An
     )
 
 
-def _members(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a model by their names in files."""
-    return {info.alias or name: info for name, info in model.model_fields.items()}
+def members(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by their names in files and in jobs."""
+    found = {}
+    for name, info in model.model_fields.items():
+        alias = info.validation_alias or info.alias
+        found[alias if isinstance(alias, str) else name] = info
+    return found
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
     """Return the keys of a table. A member in `SETTINGS` is not a key: it holds the values of other keys."""
     held: Mapping[str, Sequence[str]] = getattr(model, "SETTINGS", {})
-    return list(dict.fromkeys(key for name in _members(model) for key in held.get(name, (name,))))
+    return list(dict.fromkeys(key for name in members(model) for key in held.get(name, (name,))))
 
 
 _UNKNOWN: Final = object()
@@ -223,18 +227,18 @@ def _annotation(model: type[BaseModel], place: Sequence[str | int]) -> Any:
     """Return the declared type at a place of a model."""
     kind: Any = model
     for part in place:
-        kind = _plain(kind)
+        kind = plain(kind)
         if isinstance(part, int):
             inner = get_args(kind)
             kind = inner[min(part, len(inner) - 1)] if inner and inner[-1] is not ... else inner[0] if inner else None
         else:
-            within = _model_in(kind)
-            info = None if within is None else _members(within).get(part)
+            within = model_in(kind)
+            info = None if within is None else members(within).get(part)
             kind = _UNKNOWN if info is None else info.annotation
-    return _plain(kind)
+    return plain(kind)
 
 
-def _plain(kind: Any) -> Any:
+def plain(kind: Any) -> Any:
     """Return a type without its constraints and without None."""
     while True:
         origin = get_origin(kind)
@@ -249,7 +253,8 @@ def _plain(kind: Any) -> Any:
             return kind
 
 
-def _model_in(kind: Any) -> type[BaseModel] | None:
+def model_in(kind: Any) -> type[BaseModel] | None:
+    """Return a type if it is a model, else None."""
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
@@ -259,8 +264,8 @@ def _kind_text(kind: Any) -> str:
     if origin is Literal:
         return _choices(MappingProxyType({"expected": ", ".join(map(repr, get_args(kind)))}))
     if origin in {tuple, list}:
-        inner = _plain(get_args(kind)[0])
-        return _LISTS.get(inner, "a list of tables" if _model_in(inner) else "a list")
-    if _model_in(kind) is not None:
+        inner = plain(get_args(kind)[0])
+        return _LISTS.get(inner, "a list of tables" if model_in(inner) else "a list")
+    if model_in(kind) is not None:
         return _TABLE
     return _KINDS.get(origin or kind, "") if isinstance(origin or kind, type) else ""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pybatsched.core import pydantic_errors
+from pybatsched import pydantic_errors
 
 
 class Inner(BaseModel):
