@@ -188,6 +188,11 @@ class Segment:
         """How long it ran; 0 unless it has ended."""
         return 0.0 if self.started_at is None or self.ended_at is None else self.ended_at - self.started_at
 
+    @property
+    def own_s(self) -> float:
+        """How long it ran after its load."""
+        return self.ran_s if self.load is None else max(self.ran_s - self.load.seconds, 0.0)
+
 
 #: Why a job is killed: its machine failed, a reservation of hosts begins, or the policy has decided it (or the peer).
 KillCause: TypeAlias = Literal["failure", "reservation", "decision"]

@@ -8,7 +8,7 @@ new id and profile in Batsim; for its user and the policy it stays the same job.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from msgspec.structs import replace
 
@@ -209,67 +209,69 @@ class Requeues:
 
     def _register_next_segment(self, job: Job, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a killed job, which waits again."""
-        requeue, ran = pending.requeue, job.segment
+        requeue = pending.requeue
         assert requeue is not None
-        load_s = min(job.load_s, ran.ran_s)
-        own_s = ran.ran_s - load_s  # extra seconds at the start are not work
         restarts = job.restarts = job.restarts or Restarts()
         restarts.n_failures += pending.cause == "failure"
-        restarts.add_run(ran.n_held, load_s, own_s)
-        kept_s = total_s = 0.0
-        if requeue.work == "all":
-            work, done_s = job.whole.at(job.scale), 0.0
-            checkpoints = self.checkpoints_of(job)
-            n = restarts.restart(checkpoints, ran.n_held)
-            if checkpoints is not None and n:
-                kept_s, done_s, total_s = checkpoints.saved_s(n), checkpoints.cut_s(n), checkpoints.total_s
-        else:
-            work = replace(ran.work, estimate=ran.estimate) if ran.load is None else ran.load.own
-            done_s = own_s
+        work, kept_s, cut_s = self._work_left(job, restarts, requeue.work)
         restarts.extra_s += requeue.extra_s
-        walltime, estimate = work.walltime, work.estimate
-        if done_s:
-            # For a job past its estimate only the walltime is known.
-            estimate = _left(walltime, done_s) if (estimate or done_s) <= done_s else _left(estimate, done_s)
-            walltime = _left(walltime, done_s)
-        walltime, estimate = (None if span_s is None else span_s + requeue.extra_s for span_s in (walltime, estimate))
+        walltime, estimate = (
+            None if span_s is None else span_s + requeue.extra_s for span_s in (work.walltime, work.estimate)
+        )
+        work = replace(work, walltime=walltime, estimate=estimate)
         if pending.spare_id is not None:
             wire_id = pending.spare_id
-            work_now = replace(work, walltime=walltime, estimate=estimate)
             self._describe_spare(wire_id, restarts.facts)
         else:
             share = (progress or {}).get("progress")
             try:
-                profile = work.profile
-                if kept_s:
-                    assert profile is not None
-                    left_s = round(total_s - done_s, 6)
-                    profile = derive.shortened_profile(profile, self._profiles(job), total_s, left_s)
                 profile = derive.requeued_profile(
-                    profile,
+                    work.profile,
                     self._profiles(job),
                     ran=job.profile,
                     work=requeue.work,
                     extra_s=requeue.extra_s,
-                    elapsed_s=own_s,
+                    elapsed_s=job.segment.own_s,
                     progress=float(share) if isinstance(share, int | float) else None,
                 )
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_dynamic_id(job)
-            work_now = JobWork(wire_id.partition("!")[2], profile, walltime, estimate, job.scale)
+            work = replace(work, profile_name=wire_id.partition("!")[2], profile=profile)
             how = derive.Derivation(
                 "requeue",
                 is_rest=requeue.work == "rest",
-                extra_s=requeue.extra_s + (kept_s - done_s if kept_s else 0.0),
+                extra_s=requeue.extra_s + (kept_s - cut_s),
                 by=requeue.by,
                 kept_s=kept_s,
                 failures=restarts.facts,
             )
-            self._derive(job, wire_id, work_now, n=job.n_procs, how=how)
+            self._derive(job, wire_id, work, n=job.n_procs, how=how)
         self._continue_as(job, wire_id)
         is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
-        requeue_job(job, Segment(wire_id, work_now), None if is_whole else work_now, requeue.procs)
+        requeue_job(job, Segment(wire_id, work), None if is_whole else work, requeue.procs)
+
+    def _work_left(self, job: Job, restarts: Restarts, kind: Literal["all", "rest"]) -> tuple[JobWork, float, float]:
+        """Record what a killed segment has done. Return the work of the next one, and two spans of the whole job.
+
+        The walltime and the estimate are what is left of them. The profile begins at the last checkpoint; for a `rest`
+        it is still that of the segment. The spans are the run time that checkpoints have kept, and by how much the next
+        segment is shorter than the whole job: the same without the time to read the last one.
+        """
+        segment = job.segment
+        restarts.add_run(segment.n_held, segment.ran_s - segment.own_s, segment.own_s)
+        if kind == "rest":
+            work = replace(segment.work, estimate=segment.estimate) if segment.load is None else segment.load.own
+            return _shortened(work, segment.own_s), 0.0, 0.0
+        work = job.whole.at(job.scale)
+        checkpoints = self.checkpoints_of(job)
+        n = restarts.restart(checkpoints, segment.n_held)
+        if checkpoints is None or not n:
+            return work, 0.0, 0.0
+        assert work.profile is not None
+        cut_s, total_s = checkpoints.cut_s(n), checkpoints.total_s
+        profile = derive.shortened_profile(work.profile, self._profiles(job), total_s, round(total_s - cut_s, 6))
+        return replace(_shortened(work, cut_s), profile=profile), checkpoints.saved_s(n), cut_s
 
     def _describe_spare(self, wire_id: str, facts: str) -> None:
         """Add what failures have cost to a spare job: it was registered before that was known."""
@@ -451,6 +453,13 @@ class Requeues:
 def _more(span_s: float | None, extra_s: float) -> float | None:
     """Return a span plus some seconds; None if the span is unknown."""
     return span_s if span_s is None or not extra_s else round(span_s + extra_s, 6)
+
+
+def _shortened(work: JobWork, done_s: float) -> JobWork:
+    """Return work with the times that are left. For a job past its estimate only the walltime is known."""
+    walltime = _left(work.walltime, done_s)
+    estimate = walltime if (work.estimate or done_s) <= done_s else _left(work.estimate, done_s)
+    return replace(work, walltime=walltime, estimate=estimate)
 
 
 def _left(span_s: float | None, done_s: float) -> float | None:

@@ -211,8 +211,7 @@ class WorkAccount(Service):
             self._extra += ran
         else:
             account, segment = job.restarts or Restarts(), job.segment
-            load_s = min(job.load_s, segment.ran_s)
-            account.add_run(segment.n_held, load_s, segment.ran_s - load_s)
+            account.add_run(segment.n_held, segment.ran_s - segment.own_s, segment.own_s)
             checkpoints = self._requeues.checkpoints_of(job)
             if checkpoints is not None:
                 account.add_checkpoints(checkpoints, segment.n_held)
