@@ -16,7 +16,10 @@ examples:
   pybatsched compare out/fcfs out/easy
   pybatsched compare base_summary.json out/new_summary.json --fail-if 'mean_bounded_slowdown > +5%'
   pybatsched compare a_summary.json b_summary.json --fail-if 'n_unfinished > 0' --fail-if 'utilisation < -0.02'
+  pybatsched compare logged out/easy                    the waits that the log recorded, and those of a policy
   pybatsched compare 'out/easy-*' 'out/sjf-*'           two sets of runs, paired by what the star stands for
+
+The name `logged` is the run that the log of the other run recorded: its jobs start after their logged waits.
 
 With a star in both names, the runs are pairs: of the same week, seed or shaken copy. The table has the means of both
 sets, the difference, its confidence interval by paired bootstrap, the probability that the second set is better, and a
@@ -48,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if "*" in args.before + args.after:
         return _run_sets(args)
     conditions = [comparison.read_condition(text) for text in args.fail_if]
-    before, after = (comparison.read_summary(path, partial=args.partial) for path in (args.before, args.after))
+    before, after = comparison.read_both(args.before, args.after, partial=args.partial)
     others = comparison.other_jobs(before, after)
     failures = [why for condition in conditions if (why := comparison.broken(condition, before, after, others))]
     run_states = (before.run_state, after.run_state)

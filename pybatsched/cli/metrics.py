@@ -11,7 +11,7 @@ from typing import Any, Final
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.figure_names import MEASURES, STRETCHES
+from pybatsched.metrics.figure_names import MEASURES, OF_LOGS, STRETCHES
 from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.text_table import aligned
 
@@ -24,6 +24,7 @@ EPILOG: Final = """\
 examples:
   pybatsched metrics out/easy                              every measure over all jobs
   pybatsched metrics out/easy --by user --measure wait_s   one measure by class: kind, size, state, or a job's field
+  pybatsched metrics out/easy --measure logged_wait_s --by user      the waits that the log recorded
   pybatsched metrics out/easy --against out/fcfs           job by job: which jobs end earlier or later
   pybatsched metrics out/easy out/fcfs --json
 
@@ -40,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("prefixes", nargs="+", metavar="PREFIX", help="a run, by the prefix of its files (the value of -e)")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of jobs such as user")
     text = (
-        f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of "
-        "their facts (default %(default)s)"
+        f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; "
+        f"{', '.join(OF_LOGS)} of jobs of a log; or one of their facts (default %(default)s)"
     )
     add("--measure", default="bounded_slowdown", metavar="NAME", help=text)
     arguments.add_procs(parser)
@@ -101,7 +102,7 @@ def _table(run: SavedRun, base: SavedRun | None, args: argparse.Namespace) -> di
         jobs.check_class(args.by)
         classes = jobs.by_class(args.by)
         found = {name: distribution(members.values(args.measure, tau_s)) for name, members in classes.items()}
-        is_fact = args.measure not in jobs.plain_measures
+        is_fact = args.measure in jobs.facts
         tau = _tau(args.measure, tau_s)
         users = _object(run.summary, "predictions_by_user") if args.by == "user" else {}
         return {
@@ -109,7 +110,7 @@ def _table(run: SavedRun, base: SavedRun | None, args: argparse.Namespace) -> di
             for name, statistics in found.items()
         }
     rows: dict[str, Mapping[str, Any]] = {}
-    for name in jobs.plain_measures:
+    for name in (*jobs.plain_measures, *jobs.measures_of_log):
         rows[name] = (_row(jobs.distribution(name, tau_s)) or {"n": 0}) | _tau(name, tau_s)
     for name in jobs.facts:
         rows[name] = _row(jobs.distribution(name), is_fact=True)

@@ -11,15 +11,18 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from pybatsched.errors import InputError, PybatschedError, shown, spelled, with_article
 from pybatsched.settings import as_keyword, misspelled
 
+#: A time or a duration: seconds, or a text such as 90m, 12h, 3d or 2w.
+Time: TypeAlias = float | str
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: The files of a run in its temporary directory (`running.Folder`), which the user does not know.
+#: The files of a run in its temporary directory (`one_run.Folder`), which the user does not know.
 _TEMPORARY: Final = re.compile(r"^\S*[/\\]pybatsched-\w{8}[/\\]run\S*: ")
 #: The directory of this package. Errors and warnings show lines of other code.
 PACKAGE: Final = str(Path(__file__).parents[1])

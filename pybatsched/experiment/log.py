@@ -5,50 +5,39 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal
 
 import polars as pl
 
 from pybatsched.core.derive import delay_of
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import in_python, public
-from pybatsched.runs.spec import WorkloadSpec
-from pybatsched.runs.workloads import Jobs, check_formats, read, selection_of
+from pybatsched.experiment.arguments import Time, in_python, public
+from pybatsched.experiment.one_run import Folder, RunRequest, run_one, warn_all
+from pybatsched.experiment.runs import Run, run_of
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.runs.spec import RunSpec, WorkloadSpec
+from pybatsched.runs.workloads import Jobs, check_formats, how_read, log_options, read, selection_of
 from pybatsched.settings import TIME, takes, whole
 from pybatsched.workload import prepare
 from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
-from pybatsched.workload.job_columns import plain_column
+from pybatsched.workload.job_columns import plain_columns, renamed
 from pybatsched.workload.model import Workload
-from pybatsched.workload.names import ending, parsed
-from pybatsched.workload.report import LintReport
+from pybatsched.workload.names import ending, name_of_file, parsed
+from pybatsched.workload.report import Finding, Report
 from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, resample
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
-
-__all__ = [
-    "Log",
-    "Time",
-    "as_log",
-    "generate_workload",
-    "name_of_file",
-    "pl",
-    "plain_columns",
-    "read_workload",
-    "renamed",
-]
-
-#: A time or a duration: seconds, or a text such as 90m, 12h, 3d or 2w.
-Time: TypeAlias = float | str
+from pybatsched.workload.weeks import Range, WeekChoice, weekly, weeks_of_workload, workloads_of_weeks
 
 #: Fields of jobs that `Log.jobs` has under the same or other names, or not at all.
 _KNOWN: Final = frozenset(("id", "subtime", "res", "walltime", "estimate", "profile", "user", "evaluated"))
@@ -77,8 +66,8 @@ class Log:
     file_digest: str = field(default="", repr=False)
     #: Whether the jobs come from a log, whose sizes may be in cores where a platform has nodes.
     is_from_log: bool = field(default=False, repr=False)
-    #: Checks the file, also that of a changed copy; None if the jobs were not read from a file.
-    _lint: Callable[[], LintReport] | None = field(default=None, repr=False)
+    #: How the file was read, also that of a changed copy; None if the jobs were not read from a file.
+    _spec: WorkloadSpec | None = field(default=None, repr=False)
     #: The log, the window of it, or the random workload that the jobs come from. Copies of one origin are not
     #: independent, whatever their names; if it is empty, the name decides.
     origin: str = field(default="", repr=False)
@@ -141,7 +130,10 @@ class Log:
     @cached_property
     def findings(self) -> pl.DataFrame:
         """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
-        found = () if self._lint is None else self._lint().findings.values()
+        found: Collection[Finding] = ()
+        if (spec := self._spec) is not None:
+            how: Any = {"timezone": spec.timezone, "format": spec.format, "mapping": spec.mapping}
+            found = lint.lint(spec.file, spec.n_procs, **how).findings.values()
         rows = [(one.level, in_python(one.what), one.count, in_python(one.remedy)) for one in found]
         kinds = {"level": pl.String, "what": pl.String, "count": pl.Int64, "remedy": pl.String}
         return pl.DataFrame(rows, schema=kinds, orient="row")
@@ -182,6 +174,48 @@ class Log:
             return made
         last = "the end" if spec.end is None else f"{seconds_text(spec.end)} s"
         return replace(made, origin=f"{self.origin or self.name}, {seconds_text(spec.begin or 0)} s to {last}")
+
+    @public
+    def weeks(
+        self,
+        which: Literal["all"] | Sequence[int] | None = None,
+        *,
+        utilisation: Range | None = None,
+        offered_load: Range | None = None,
+        max_weeks: int | None = None,
+        keep_ends: bool = False,
+        warm_up: Time = 0,
+        cool_down: Time = 0,
+    ) -> list[Log]:
+        """Return weeks of the log, named NAME-week03: all, those with some numbers, or by default the busy ones.
+
+        The weeks are those of `weeks` in a campaign, with the same jobs. Busy weeks have a logged `utilisation` of 0.7
+        or more, or in a range, or an `offered_load` in a range. Jobs of the `warm_up` before each week and of the
+        `cool_down` after it are simulated too, but figures leave them out. Raises InputError if there is no such week.
+
+        >>> log = generate_workload("lublin", days=15, n_procs=64, seed=1)
+        >>> [week.name for week in log.weeks("all")]
+        ['lublin-week01', 'lublin-week02', 'lublin-week03']
+        """
+        if sum(one is not None for one in (which, utilisation, offered_load)) > 1:
+            raise InputError("which, utilisation and offered_load: expected only one of them, found several")
+        numbers = () if which is None or which == "all" else tuple(whole().read("which", one) for one in which)
+        of = WeekChoice(which == "all", numbers, utilisation, offered_load, keep_ends, max_weeks)
+        window = {"warm_up": warm_up, "cool_down": cool_down}
+        spec = self._spec
+        if spec is not None and self.how_read == how_read(spec) and not (spec.begin or spec.end or spec.max_jobs):
+            spec = replace(spec, **{name: TIME.read(name, at) for name, at in window.items()})
+            found = weekly(spec.file, log_options(spec), selection_of(spec), of, lenient=spec.lenient)
+        else:
+            weeks = of.of(weeks_of_workload(self.workload), self.name)
+            chosen = selection_of(WorkloadSpec.by_name(window))
+            found = workloads_of_weeks(self.workload, weeks, chosen, Report(n_read=len(self)))
+        made = []
+        for week, workload, _ in found:
+            end = ending("week", week.number)
+            log = self._changed(with_feedback(workload) if spec is not None and spec.feedback else workload)
+            made.append(replace(log, name=f"{self.name}{end}", origin=f"{self.origin or self.name}{end}"))
+        return made
 
     @public
     def head(self, n: int) -> Log:
@@ -269,9 +303,21 @@ class Log:
     def with_feedback(self) -> Log:
         """Return the same jobs, where the next job of a user's session follows the end of the job before.
 
-        The log must have preceding jobs; `read_workload(…, feedback=True)` also uses logged waits. Raises InputError.
+        The log must have waits and users, or preceding jobs. Raises InputError.
         """
         return self._changed(with_feedback(self.workload))
+
+    @public
+    def logged_run(self, *, tau_s: float = DEFAULT_TAU_S) -> Run:
+        """Return the schedule that the log recorded, as a run with the label `logged`.
+
+        Jobs start after their logged waits and run as long as in the log. Jobs whose wait is unknown are unfinished.
+        Raises InputError if no job has a wait, and if submissions were scaled, shaken or resampled.
+        """
+        request = RunRequest(self.as_jobs(), self.name, self.origin, RunSpec(tau_s=tau_s))
+        folder = Folder()
+        warn_all(run_one(request, f"{folder.name}/run"))
+        return run_of(request, folder)
 
     @public
     def with_walltimes(self, rule: str) -> Log:
@@ -330,11 +376,9 @@ def read_workload(path: str | Path, *, name: str | None = None, **settings: Any)
     spec = WorkloadSpec(str(path), **settings)
     check_formats([spec])
     jobs = read(spec)
-    how: Any = {"timezone": spec.timezone, "format": spec.format, "mapping": spec.mapping}
-    check = partial(lint.lint, path, spec.n_procs, **how)
     origin = parsed(f"{Path(path).parent / name_of_file(path)}").unit  # files of shaken copies have that of their log
     name = name or name_of_file(path)
-    return Log(jobs.workload, name, jobs.how, jobs.digest, jobs.is_from_log, check, origin)
+    return Log(jobs.workload, name, jobs.how, jobs.digest, jobs.is_from_log, spec, origin)
 
 
 @public
@@ -372,32 +416,6 @@ def as_log(log: Log | str | Path) -> Log:
     return read_workload(log)
 
 
-def name_of_file(path: str | Path) -> str:
-    """Return the name of a file without its endings."""
-    name = Path(path).name
-    for suffix in (".gz", ".zst", ".json", ".swf", ".txt", ".csv", ".parquet"):
-        name = name.removesuffix(suffix)
-    return name
-
-
 def _known(seconds: pl.Series) -> pl.Series:
     """Return durations without those below 0: Batsim writes -1 for no walltime."""
     return seconds.set(seconds < 0, None)
-
-
-def renamed(columns: Iterable[pl.Series], taken: Collection[str]) -> Iterator[pl.Series]:
-    """Yield columns, where NAME is NAME_field if the name is taken, also by a column before."""
-    names = set(taken)
-    for column in columns:
-        name = column.name
-        while name in names:
-            name = f"{name}_field"
-        names.add(name)
-        yield column.alias(name)
-
-
-def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[pl.Series]:
-    """Return a column for each field of jobs that holds texts or numbers, except for those in `known`. O(fields)."""
-    names = dict.fromkeys(name for job in jobs for name in job if name not in known)
-    made = (plain_column(name, [job.get(name) for job in jobs]) for name in names)
-    return [one for one in made if one is not None]

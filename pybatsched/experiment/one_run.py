@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pybatsched.experiment.arguments import warn
-from pybatsched.experiment.log import Log
+from pybatsched.metrics import jobs_csv
+from pybatsched.metrics.logged import LOGGED, logged_run
+from pybatsched.results.run_state import JOBS
 from pybatsched.runs.build import Built, build
-from pybatsched.runs.execute import JOURNAL, execute, finish, results_of, warnings_after
+from pybatsched.runs.execute import JOURNAL, execute, finish, results_of, summary_of, warnings_after
 from pybatsched.runs.spec import RunSpec
+from pybatsched.runs.workloads import Jobs
 from pybatsched.simulator.observers import Watching
 
 
@@ -26,20 +29,26 @@ class Folder:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One simulation: a workload, and the run."""
+    """One simulation: a workload with its name and origin, and the run. Without a policy, it is the logged run."""
 
-    log: Log
+    jobs: Jobs
+    workload: str
+    origin: str
     spec: RunSpec
 
     @property
     def label(self) -> str:
         """A short name of the run: its policy."""
-        assert self.spec.policy is not None
-        return self.spec.policy.title
+        return LOGGED if self.spec.policy is None else self.spec.policy.title
+
+    @property
+    def n_jobs(self) -> int:
+        """The number of jobs."""
+        return len(self.jobs.workload.jobs)
 
     def built(self) -> Built:
         """Return the run, ready to start. Raises InputError."""
-        return build(self.spec, [self.log.as_jobs()])
+        return build(self.spec, [self.jobs])
 
 
 def run_one(
@@ -48,10 +57,18 @@ def run_one(
     """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings."""
     built = request.built()
     path = f"{prefix}{JOURNAL}" if journal else None
-    names = {"names": {"policy": request.label, "workload": request.log.name, "origin": request.log.origin}}
+    names = {"names": {"policy": request.label, "workload": request.workload, "origin": request.origin}}
     with results_of(built, prefix, path) as results:
-        observers = [] if progress is None else [Watching(progress)]
-        result, content = execute(built, results, observers, journal=path, more=names)
+        if request.spec.policy is None:
+            n_procs = built.scenario.platform.n_procs
+            outcomes, result = logged_run(built.scenario.workloads, n_procs, request.spec.tau_s)
+            results.begin(request.n_jobs, n_procs)
+            jobs_csv.write(f"{results.part}{JOBS}", outcomes)
+            results.n_over = len(outcomes)
+            content = summary_of(built, result, names)
+        else:
+            observers = [] if progress is None else [Watching(progress)]
+            result, content = execute(built, results, observers, journal=path, more=names)
         finish(results, content)
     return [*built.warnings, *(f"{request.label}: {text}" for text in warnings_after(result))]
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import public, warn
-from pybatsched.experiment.log import Time
+from pybatsched.experiment.arguments import Time, public, warn
 from pybatsched.metrics.saved_runs import SavedRun, common_tau_s
 from pybatsched.settings import TIME
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import polars as pl
+
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
 from pybatsched.experiment.arguments import public
-from pybatsched.experiment.log import pl
 from pybatsched.policies import registry
 from pybatsched.runs.policies import PolicySpec, summary_of
 

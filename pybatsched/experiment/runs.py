@@ -12,17 +12,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+import polars as pl
 
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import against, frame as campaign_frame, grouped, groups_shown, shown as shown_figures
+from pybatsched.campaign.table import (
+    LOAD,
+    against,
+    frame as campaign_frame,
+    grouped,
+    groups_shown,
+    shown as shown_figures,
+)
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import checked_type, in_python, public, warn
-from pybatsched.experiment.log import name_of_file, pl, plain_columns, renamed
 from pybatsched.experiment.one_run import Folder, RunRequest, run_one
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.metrics import saved_runs as files, summary
 from pybatsched.metrics.compare.grouped import (
+    FORMATS,
     ORIGIN,
     OTHER_JOBS,
     PERCENTS,
@@ -43,6 +52,8 @@ from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
+from pybatsched.workload.job_columns import plain_columns, renamed
+from pybatsched.workload.names import name_of_file, parsed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +106,7 @@ class Run:
     @cached_property
     def record(self) -> files.SavedRun:
         """The run as the commands read it."""
-        fields = None if self._request is None else fields_of({"w0": self._request.log.workload})
+        fields = None if self._request is None else fields_of({"w0": self._request.jobs.workload})
         return replace(files.read_latest(self._prefix, own_fields=fields), name=self.policy)
 
     @property
@@ -153,8 +164,9 @@ class Run:
         path = self.record.journal
         if path and Path(path).exists():
             return path
-        if self._request is None:
-            raise InputError(f"{self._prefix}: expected a run with a journal; simulate it with journal=True")
+        if self._request is None or self._request.spec.policy is None:
+            where = self._prefix if self._request is None else self.policy
+            raise InputError(f"{where}: expected a run with a journal; simulate it with journal=True")
         self._journal_folder = folder = Folder()
         run_one(self._request, f"{folder.name}/run", journal=True)
         places = (self._prefix, f"{folder.name}/run")
@@ -203,7 +215,7 @@ class Run:
                 if Path(f"{self._prefix}{suffix}").exists():
                     shutil.copyfile(f"{self._prefix}{suffix}", f"{results.part}{suffix}")
             workload = Path(f"{results.part}{run_state.WORKLOAD}")
-            if self._request is not None and self._request.log.how_read is None:
+            if self._request is not None and self._request.jobs.how is None:
                 batsim4.write(self._request.built().scenario.workloads["w0"], str(workload))
             if workload.exists():
                 digest = hashlib.sha256(workload.read_bytes()).hexdigest()
@@ -234,17 +246,57 @@ class _WithFigures:
         """One row per run."""
         raise NotImplementedError
 
+    def summary(
+        self, by: str | Sequence[str] = (), *, ci: float = 0.95, figures: str | Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
+        raise NotImplementedError
+
+    def _groups(self, by: str | Sequence[str]) -> tuple[str, ...]:
+        """Return the columns to group by: those that are named, else the policy, and the load if there are several."""
+        if by:
+            return (by,) if isinstance(by, str) else tuple(by)
+        has_loads = LOAD in self.figures.columns and self.figures[LOAD].n_unique() > 1
+        return ("policy", LOAD) if has_loads else ("policy",)
+
+    @public
+    def table(
+        self,
+        by: str | Sequence[str] = (),
+        *,
+        figures: str | Sequence[str] = (),
+        ci: float = 0.95,
+        form: Literal["text", "latex", "markdown", "csv"] = "text",
+        bold_best: bool = False,
+    ) -> str:
+        """Return the means of `summary` as a table for a paper, as `pybatsched campaign table --ci` prints it.
+
+        `bold_best` marks the best mean of the policies in each column; in `text` it gets a star, in `csv` nothing.
+        """
+        return FORMATS[form](self.summary(by, ci=ci, figures=figures), bold_best=bold_best)
+
+    @public
+    def to_latex(
+        self,
+        by: str | Sequence[str] = (),
+        *,
+        figures: str | Sequence[str] = (),
+        ci: float = 0.95,
+        bold_best: bool = False,
+    ) -> str:
+        """Return the same table in LaTeX (package booktabs)."""
+        return self.table(by, figures=figures, ci=ci, form="latex", bold_best=bold_best)
+
     @public
     def quantiles(
         self,
-        by: str | Sequence[str] = "policy",
+        by: str | Sequence[str] = (),
         *,
         figures: str | Sequence[str] = (),
         percents: Sequence[float] = PERCENTS,
     ) -> pl.DataFrame:
         """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
-        keys = (by,) if isinstance(by, str) else tuple(by)
-        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+        return quantile_table(self.figures, self._groups(by), _chosen(figures, self.figures), percents)
 
 
 class Runs(_WithFigures, Sequence[Run]):
@@ -295,23 +347,27 @@ class Runs(_WithFigures, Sequence[Run]):
 
     @cached_property
     def figures(self) -> pl.DataFrame:
-        """One row per run: workload, policy, seed, and all figures."""
+        """One row per run: workload, policy, seed, load if it was scaled by `simulate`, and all figures."""
+        runs = self._some()
+        loads = [parsed(run.workload).load for run in runs]
+        has_loads = any(load is not None for load in loads)
         rows = [
-            {"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self._some()
+            {name: getattr(run, name) for name in KEYS} | ({LOAD: load} if has_loads else {}) | dict(run.figures)
+            for run, load in zip(runs, loads, strict=True)
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @public
     def summary(
-        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
+        self, by: str | Sequence[str] = (), *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval.
 
-        The interval is that of Student's t over the independent workloads of the group, else over its shaken copies or
-        its seeds; it is null for a single value. Without `figures`, the most used ones are shown.
+        Groups are those of policies (and loads, if there are several), or of the columns `by`. The interval is that of
+        Student's t over the independent workloads of the group, else over its shaken copies or its seeds; it is null
+        for a single value. Without `figures`, the most used ones are shown.
         """
-        keys = (by,) if isinstance(by, str) else tuple(by)
-        return summary_table(self._with_origins, keys, _chosen(figures, self.figures), ci)
+        return summary_table(self._with_origins, self._groups(by), _chosen(figures, self.figures), ci)
 
     @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
@@ -337,14 +393,16 @@ class Runs(_WithFigures, Sequence[Run]):
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @public
-    def against(self, baseline: str, *, figures: str | Sequence[str] = (), ci: float = 0.95) -> pl.DataFrame:
+    def against(
+        self, baseline: str, *, by: str | Sequence[str] = (), figures: str | Sequence[str] = (), ci: float = 0.95
+    ) -> pl.DataFrame:
         """Compare each policy with a baseline by paired bootstrap, over workloads, else shaken copies, else seeds.
 
-        One row per policy and figure: the difference, its confidence interval, and the probability that the policy is
-        better. docs/experiments.md explains the columns. It needs scipy.
+        One row per policy, load and figure: the difference, its confidence interval, the probability that the policy is
+        better, and the verdict. docs/experiments.md explains the columns. It needs scipy.
         """
         named = (figures,) if isinstance(figures, str) else figures
-        return against(self._with_origins, baseline, ["policy"], named, ci)
+        return against(self._with_origins, baseline, self._groups(by), named, ci)
 
     @property
     def _with_origins(self) -> pl.DataFrame:
@@ -425,10 +483,10 @@ class Campaign(_WithFigures):
 
     @public
     def summary(
-        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
+        self, by: str | Sequence[str] = (), *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
-        keys = (by,) if isinstance(by, str) else tuple(by)
+        keys = self._groups(by)
         found = summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
         others = [name for name in ("platform", "options") if name not in keys]
         several = [name for name in others if self.figures.select(*keys, name).n_unique() > found.height]
@@ -461,6 +519,19 @@ class Campaign(_WithFigures):
         names = shown_figures(self.figures.to_dicts())
         caption = f"{self._folder}: means of {quantity(len(self.figures), 'finished run')}"
         return _table_html(caption, grouped(self.figures, keys, names), [*keys, "points"], names)
+
+
+def run_of(request: RunRequest, folder: Folder) -> Run:
+    """Return a run that was written to a temporary directory."""
+    return Run(
+        f"{folder.name}/run",
+        policy=request.label,
+        workload=request.workload,
+        origin=request.origin,
+        seed=request.spec.seed,
+        request=request,
+        folder=folder,
+    )
 
 
 @public

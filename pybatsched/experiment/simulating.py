@@ -23,10 +23,11 @@ from pybatsched.experiment.arguments import PACKAGE, checked_type, public, warn
 from pybatsched.experiment.log import Log, as_log
 from pybatsched.experiment.one_run import Folder, RunRequest, run_one, warn_all
 from pybatsched.experiment.policies import PolicyLike, policy as choose
-from pybatsched.experiment.runs import Run, Runs, WorkerDiedError
+from pybatsched.experiment.runs import Run, Runs, WorkerDiedError, run_of
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes, whole
+from pybatsched.workload.names import ending
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -81,6 +82,9 @@ def simulate(
     ``lambda seed: generate_workload("lublin", n_jobs=1000, n_procs=64, seed=seed)``. All other runs would be equal and
     are done once.
 
+    `load` may be a list, as in a campaign: each workload then runs at each offered load, under names such as
+    ``kth-load0.7``, and tables of figures have the column `load`.
+
     With `failures`, machines fail at random times: ``failures={"mtbf": "30d", "repair": "4h"}``. Jobs on them are
     killed and requeued (option `on_failure` of the policy). With `checkpoint` ("daly", a time, or settings), they
     continue from their last checkpoint.
@@ -99,7 +103,9 @@ def simulate(
         _check_is_not_imported()
     settings = taken(simulate, options)
     is_one_policy = isinstance(policy, str | type | PolicySpec)
-    is_single = is_one_policy and _is_one_log(log) and seeds is None
+    load = settings.pop("load", None)
+    loads = load if isinstance(load, list | tuple) else None
+    is_single = is_one_policy and _is_one_log(log) and seeds is None and loads is None
     chosen: Sequence[PolicyLike] = [policy] if is_one_policy else list(policy)  # type: ignore[list-item, arg-type]
     if options and not is_one_policy:
         names = ", ".join(options)
@@ -110,22 +116,24 @@ def simulate(
     whole().read("workers", workers)
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
-    run = RunSpec.of(settings)
+    runs = [("", RunSpec.of({**settings, "load": load}))] if loads is None else list(_of_loads(settings, loads))
+    draws = any(run.machine.draws for _, run in runs)
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():
         raise InputError("seeds: expected at least one, found none")
     requests = [
-        RunRequest(one, replace(run, policy=choice, seed=seed))
+        RunRequest(one.as_jobs(), f"{one.name}{end}", one.origin, replace(run, policy=choice, seed=seed))
         for make in _logs(log)
+        for end, run in runs
         for choice in choices
-        for one, seed in _per_seed(make, choice.has_seed or run.machine.draws, all_seeds)
+        for one, seed in _per_seed(make, choice.has_seed or draws, all_seeds)
     ]
     _check_labels(requests)
     if workers > 1 or client is not None:
-        runs = Runs(_parallel(requests, workers, client, journal=journal, progress=progress))
+        found = Runs(_parallel(requests, workers, client, journal=journal, progress=progress))
     else:
-        runs = Runs(_one_by_one(requests, journal=journal, progress=progress))
-    return runs[0] if is_single else runs
+        found = Runs(_one_by_one(requests, journal=journal, progress=progress))
+    return found[0] if is_single else found
 
 
 def _check_is_not_imported() -> None:
@@ -142,6 +150,15 @@ def _check_is_not_imported() -> None:
                 '`if __name__ == "__main__":`'
             )
         frame = frame.f_back
+
+
+def _of_loads(settings: Mapping[str, Any], loads: Sequence[Any]) -> Iterator[tuple[str, RunSpec]]:
+    """Yield a run for each offered load, with the ending of the workload's name, as in a campaign."""
+    if not loads:
+        raise InputError("load: expected at least one offered load, found none")
+    for load in loads:
+        run = RunSpec.of({**settings, "load": load})
+        yield ending("load", run.workloads[0].load or 0), run
 
 
 def _is_one_log(log: Any) -> bool:
@@ -178,31 +195,19 @@ def _check_labels(requests: Sequence[RunRequest]) -> None:
         raise InputError("expected at least one workload and one policy")
     seen: set[tuple[str, str, int | None]] = set()
     for request in requests:
-        key = (request.log.name, request.label, request.spec.seed)
+        key = (request.workload, request.label, request.spec.seed)
         if key in seen:
             raise InputError(
-                f"policy {request.label} on {request.log.name}: expected different labels; use policy(…, label=…) or "
-                "log.named(…)"
+                f"policy {request.label} on {request.workload}: expected different labels and loads; use "
+                "policy(…, label=…) or log.named(…)"
             )
         seen.add(key)
-
-
-def _run_of(request: RunRequest, folder: Folder) -> Run:
-    return Run(
-        f"{folder.name}/run",
-        policy=request.label,
-        workload=request.log.name,
-        origin=request.log.origin,
-        seed=request.spec.seed,
-        request=request,
-        folder=folder,
-    )
 
 
 def _one_by_one(requests: Sequence[RunRequest], *, journal: bool, progress: bool) -> list[Run]:
     """Run all requests in this process. A KeyboardInterrupt returns the finished runs."""
     runs: list[Run] = []
-    with _bar(sum(len(request.log) for request in requests), "job", is_shown=progress) as bar:
+    with _bar(sum(request.n_jobs for request in requests), "job", is_shown=progress) as bar:
         for request in requests:
             folder = Folder()
             done = 0
@@ -220,8 +225,8 @@ def _one_by_one(requests: Sequence[RunRequest], *, journal: bool, progress: bool
                     raise
                 _warn_interrupted(len(runs), len(requests))
                 break
-            bar.update(len(request.log) - done)
-            runs.append(_run_of(request, folder))
+            bar.update(request.n_jobs - done)
+            runs.append(run_of(request, folder))
     return runs
 
 
@@ -280,13 +285,13 @@ def _parallel(
                 if str(result.get("error", "")).startswith(DIED):
                     seed = "" if request.spec.seed is None else f", seed {request.spec.seed}"
                     died.append(
-                        f"policy {request.label} on {request.log.name}{seed}: {result['error'].removeprefix(DIED)}"
+                        f"policy {request.label} on {request.workload}{seed}: {result['error'].removeprefix(DIED)}"
                     )
                     continue
                 if "error" in result:
                     raise _as_error(result)
                 warn_all(result["warnings"])
-                done[number] = _run_of(request, folders[number])
+                done[number] = run_of(request, folders[number])
         except KeyboardInterrupt:
             if not done:
                 raise

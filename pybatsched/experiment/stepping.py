@@ -30,13 +30,14 @@ from pybatsched.core.replacement import replace_policy
 from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, as_log
-from pybatsched.experiment.one_run import RunRequest, warn_all
+from pybatsched.experiment.one_run import warn_all
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.simulating import INSTEAD, NOT_OF_SIMULATE
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
+from pybatsched.runs.build import build
 from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes
@@ -224,7 +225,7 @@ class Simulation:
     ) -> None:
         settings = taken(Simulation.__init__, options)
         spec = RunSpec.of({**settings, "seed": seed}, choose(policy, **options))
-        built = RunRequest(as_log(log), spec).built()
+        built = build(spec, [as_log(log).as_jobs()])
         warn_all(built.warnings)
         assert built.plan is not None
         self._seed, self._warns = seed, True

@@ -52,6 +52,10 @@ STRETCHES: Final = _by_name(
         Figure("bounded_stretch", "", "bounded stretch", "flow / max(`alone_s`, 300 s)", "lower"),
     )
 )
+#: Measures of jobs of a log, which are no figures of a run.
+OF_LOGS: Final = _by_name(
+    (Figure("logged_wait_s", "s", "logged wait (s)", "field `logged_wait_s`: the wait in the log; `metrics` only"),)
+)
 #: Statistics of a measure over many jobs, by the first word of a figure's name. The last two exist for facts only.
 STATISTICS: Final = {
     "mean": "arithmetic mean",
@@ -119,7 +123,7 @@ AGAINST: Final = _by_name(
     )
 )
 _TITLES: Final = {
-    one.name: one.title for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()
+    one.name: one.title for table in (MEASURES, STRETCHES, OF_LOGS, OF_RUNS, AGAINST) for one in table.values()
 } | {
     "lost_s": "run time lost by kills (s)"  # a fact of jobs on machines that fail
 }

@@ -19,12 +19,13 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.figure_names import MEASURES, STRETCHES
+from pybatsched.metrics.figure_names import MEASURES, OF_LOGS, STRETCHES
 from pybatsched.metrics.outcomes import JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S, bounded_slowdowns
 from pybatsched.metrics.truncated import Truncation
 from pybatsched.metrics.workload_fields import as_choices, kind_of, matches, user_name
+from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.statistics import shares
 from pybatsched.workload.statistics.shares import Share
 
@@ -66,7 +67,7 @@ LATE_S: Final = 1e-3
 UNKNOWN: Final = "unknown"
 _FACT: Final = "fact."
 #: Names that no fact can have.
-_RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s", "queue_length"))
+_RESERVED: Final = frozenset((*MEASURES, *STRETCHES, *OF_LOGS, "utilisation", "makespan_s", "queue_length"))
 
 
 class JobResults:
@@ -239,11 +240,16 @@ class JobResults:
         is_known = any("alone_s" in self.fields[row] for row in self.frame["row"])
         return [*MEASURES, *(STRETCHES if is_known else ())]
 
+    @cached_property
+    def measures_of_log(self) -> list[str]:
+        """The measures that some of these jobs have from their log."""
+        return [name for name in OF_LOGS if any(name in self.fields[row] for row in self.frame["row"])]
+
     def check_measure(self, measure: str, *others: JobResults) -> None:
         """Raise InputError for a measure that no job of this table or of the others has."""
         tables = (self, *others)
-        facts = sorted({name for table in tables for name in table.facts})
-        known = [*max((table.plain_measures for table in tables), key=len), *facts]
+        others_of = [name for table in tables for name in (*table.measures_of_log, *table.facts)]
+        known = [*max((table.plain_measures for table in tables), key=len), *sorted(set(others_of))]
         if measure not in known:
             names = did_you_mean(measure, known, f": expected one of {', '.join(known)}")
             raise InputError(f"measure {measure!r:.40}{names}")
@@ -258,6 +264,9 @@ class JobResults:
             found = pl.col("flow_s") / pl.col("alone_s").clip(lower_bound=bound_s)
         elif measure in MEASURES:
             found = pl.col(measure)
+        elif measure in OF_LOGS:
+            values = (self.fields[row].get(measure) for row in self.frame["row"])
+            return pl.Series(measure, [one if is_number(one) else None for one in values], pl.Float64)
         elif f"{_FACT}{measure}" in self.frame.columns:
             found = pl.col(f"{_FACT}{measure}")
         else:

@@ -1,10 +1,10 @@
-"""Read ``_jobs.csv``, as Batsim and the embedded simulator write it."""
+"""Read ``_jobs.csv``, as Batsim and the embedded simulator write it, and write the columns that are read."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -71,6 +71,17 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
             return
         line = rows.line_num if rows is not None else 1
         raise InputError(f"{path}: line {line}: the table is damaged or truncated: {error}") from None
+
+
+def write(path: str | Path, outcomes: Iterable[Outcome]) -> None:
+    """Write a row for each outcome. O(rows)."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        for one in outcomes:
+            workload, _, name = one.id.partition("!")
+            submitted, started, ran = (f"{at:.6f}" for at in (one.submitted_at, one.started_at, one.runtime_s))
+            rows.writerow((name, workload, submitted, one.state, started, ran, one.procs, one.metadata))
 
 
 def _unreadable(path: str | Path, error: OSError) -> str:

@@ -305,9 +305,8 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
         how[f"{name}_s"] = _above_zero(prefix, name, given[name])
     walltimes = str(given["walltimes"] or "requested")
     Walltimes.parse(walltimes, f"{prefix}_summary.json: walltimes: ")
-    how["with_waits"] = summary.get("feedback") is True
     found = {f"w{i}": load(path, walltimes=walltimes, **how) for i, path in enumerate(paths)}
-    if how["with_waits"]:
+    if summary.get("feedback") is True:
         found = {name: with_feedback(workload) for name, workload in found.items()}
     factor = _above_zero(prefix, "scale_load", given["scale_load"])
     return found if factor is None else {name: scale_load(workload, factor) for name, workload in found.items()}

@@ -75,8 +75,15 @@ def execute(
         result = simulator.run_policy(built.scenario, built.plan, observers, tally=tally, journal=writer, watch=watch)
     if results is not None:
         results.cut_at = result.cut_at
+    return result, summary_of(built, result, more, version)
+
+
+def summary_of(
+    built: Built, result: summary.Result, more: Mapping[str, Any] | None = None, version: str = BATSIM_VERSION
+) -> dict[str, Any]:
+    """Return the summary of a run that is over."""
     extra = {**built.how, "seed": built.spec.seed, **(more or {}), **all_warnings(built.warnings, result)}
-    return result, summary.of_run(built.setting(), result, extra, {"behaves_as_batsim": version})
+    return summary.of_run(built.setting(), result, extra, {"behaves_as_batsim": version})
 
 
 def finish(results: Results, content: Mapping[str, Any]) -> None:

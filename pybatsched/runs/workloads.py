@@ -110,7 +110,6 @@ def log_options(spec: WorkloadSpec, **more: Any) -> LogOptions:
         min_runtime_s=spec.min_runtime,
         unknown_runtime_s=spec.unknown_runtime,
         n_procs=spec.n_procs,
-        with_waits=spec.feedback,
         size_in=spec.size_in,
         timezone=spec.timezone,
         format=spec.format,

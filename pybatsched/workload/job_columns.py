@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, overload
 
@@ -152,3 +152,21 @@ def computed(columns: pl.DataFrame, function: Callable[..., Any], kind: Any) -> 
     return columns.join(different.with_columns(made), on=names, how="left", nulls_equal=True, maintain_order="left")[
         "made"
     ]
+
+
+def renamed(columns: Iterable[pl.Series], taken: Collection[str]) -> Iterator[pl.Series]:
+    """Yield columns, where NAME is NAME_field if the name is taken, also by a column before."""
+    names = set(taken)
+    for column in columns:
+        name = column.name
+        while name in names:
+            name = f"{name}_field"
+        names.add(name)
+        yield column.alias(name)
+
+
+def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[pl.Series]:
+    """Return a column for each field of jobs that holds texts or numbers, except for those in `known`. O(fields)."""
+    names = dict.fromkeys(name for job in jobs for name in job if name not in known)
+    made = (plain_column(name, [job.get(name) for job in jobs]) for name in names)
+    return [one for one in made if one is not None]

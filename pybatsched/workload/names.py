@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 _ENDINGS: Final = re.compile(
@@ -35,6 +36,14 @@ def ending(kind: str, number: float, n: int = 0) -> str:
     if kind == "load":
         return f"-load{number:g}"
     return f"-{kind}{int(number):0{max(len(str(n)), 2)}}"
+
+
+def name_of_file(path: str | Path) -> str:
+    """Return the name of a file without its endings."""
+    name = Path(path).name
+    for suffix in (".gz", ".zst", ".json", ".swf", ".txt", ".csv", ".parquet"):
+        name = name.removesuffix(suffix)
+    return name
 
 
 def parsed(workload: str, names: Iterable[str] = ()) -> WorkloadName:

@@ -12,9 +12,9 @@ from support.logs import ONE_OF_EACH, line, log as swf, rackham_file
 
 import pybatsched as pb
 from pybatsched import InputError
-from pybatsched.experiment.log import name_of_file
 from pybatsched.workload import load
 from pybatsched.workload.job_columns import JobColumns
+from pybatsched.workload.names import name_of_file
 
 DAY = 86_400
 

@@ -1,4 +1,4 @@
-"""The page on experiments in Python: all public names are on it, and its examples run."""
+"""The pages on experiments: all public names are on that of Python, and their examples run."""
 
 from __future__ import annotations
 
@@ -38,13 +38,25 @@ def test_every_member_is_on_the_page(kind: str) -> None:
     assert missing == []
 
 
+def run_examples(page: str) -> dict[str, Any]:
+    """Run the examples of a page in order, and return their names."""
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for example in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(example, f"docs/{page}.md", "exec"), scope)
+    return scope
+
+
+def test_the_examples_of_the_page_on_experiments_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_examples("experiments")["runs"]
+
+
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     mpl.use("agg")
-    scope: dict[str, Any] = {"__name__": "__main__"}
-    for example in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
-        exec(compile(example, "docs/python.md", "exec"), scope)
+    scope = run_examples("python")
     assert (tmp_path / "waits.pdf").stat().st_size > 1000
     assert "<html" in (tmp_path / "page.html").read_text()[:500]
     assert len(scope["runs"]) == 6

@@ -27,7 +27,7 @@ SUCCESS = "COMPLETED_SUCCESSFULLY"
 def rows_of_tables() -> dict[str, list[tuple[str, ...]]]:
     """Return the tables of docs/metrics.md by their headings: a row for each figure, or for each statistic."""
     tables = {
-        "measure": {**figure_names.MEASURES, **figure_names.STRETCHES},
+        "measure": figure_names.MEASURES | figure_names.STRETCHES | figure_names.OF_LOGS,
         "figure of a run": figure_names.OF_RUNS,
         "figure against a baseline": figure_names.AGAINST,
     }

@@ -5,8 +5,7 @@ from typing import Any
 import polars as pl
 from hypothesis import given, strategies as st
 
-from pybatsched.experiment.log import plain_columns
-from pybatsched.workload.job_columns import JobColumns, computed
+from pybatsched.workload.job_columns import JobColumns, computed, plain_columns
 from pybatsched.workload.logs.conversion import extra_value
 from pybatsched.workload.model import Workload
 

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,9 @@ from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.compare.paired import OTHER_JOBS, ran_of
 from pybatsched.metrics.figure_names import is_count, resolved
+from pybatsched.metrics.logged import LOGGED, logged_run
 from pybatsched.metrics.outcomes import LOST_JOBS
-from pybatsched.metrics.saved_runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
+from pybatsched.metrics.saved_runs import read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable
@@ -43,12 +44,13 @@ _CONDITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A summary: its metrics by name, digests of inputs by kind, and whether the run is complete."""
+    """A summary: its metrics by name, digests of inputs by kind, whether the run is complete, and its content."""
 
     path: str
     metrics: Mapping[str, float | None]
     inputs: Mapping[str, tuple[str, ...]]
     run_state: RunState = WHOLE
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,31 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
     return read_stable(prefix, read, newest=partial)
 
 
+def read_both(before: str, after: str, *, partial: bool = False) -> tuple[RunSummary, RunSummary]:
+    """Read two runs. The name `logged`, if no run has it, is the run that the log of the other one recorded."""
+    if LOGGED not in {before, after} or Path(f"{LOGGED}{SUMMARY}").exists() or before == after:
+        return read_summary(before, partial=partial), read_summary(after, partial=partial)
+    other = read_summary(after if before == LOGGED else before, partial=partial)
+    logged = _read_logged(other)
+    return (logged, other) if before == LOGGED else (other, logged)
+
+
+def _read_logged(other: RunSummary) -> RunSummary:
+    """Return the run that the log of another run recorded. Raises InputError."""
+    prefix, about = other.path.removesuffix(SUMMARY), other.about
+    n_procs, tau_s = about.get("n_procs"), other.metrics.get("tau_s")
+    workloads = workloads_of(prefix, about)
+    if not workloads:
+        raise InputError(f"{prefix}: {LOGGED}: expected the workload files of its summary, unchanged")
+    known = n_procs if isinstance(n_procs, int) else 0
+    result = logged_run(workloads, known or 1, DEFAULT_TAU_S if tau_s is None else tau_s)[1]
+    figures = result.figures
+    if not known or about.get("units", "core") != "core":  # sizes in the log are cores
+        figures = replace(figures, utilisation=None)
+    content = {"figures": figures.as_dict(), "n_unfinished": len(result.stuck), "ended_at": result.ended_at}
+    return replace(_run_summary(LOGGED, content, WHOLE), inputs=other.inputs)
+
+
 def read_pairs(before: str, after: str, *, partial: bool = False) -> dict[str, tuple[RunSummary, RunSummary]]:
     """Read two sets of runs, by prefixes with a star each, as pairs by what it stands for. Raises InputError."""
     found = [_matching(pattern) for pattern in (before, after)]
@@ -158,8 +185,7 @@ def _summary_of_partial(path: str, prefix: str, found: Found, about: Mapping[str
     figures = tally.figures(n_procs if isinstance(n_procs, int) else 1)
     if not isinstance(n_procs, int):
         figures = replace(figures, utilisation=None)
-    inputs = {name: about[name] for name in ("inputs", *READ_OPTIONS) if name in about}
-    content = {"figures": figures.as_dict(), **inputs}
+    content = {**about, "figures": figures.as_dict()}
     return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
 
@@ -193,7 +219,7 @@ def _run_summary(path: str, content: Mapping[str, Any], run_state: RunState) -> 
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    return RunSummary(path, found, inputs_of(content), run_state)
+    return RunSummary(path, found, inputs_of(content), run_state, content)
 
 
 def inputs_of(summary: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

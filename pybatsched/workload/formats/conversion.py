@@ -64,9 +64,9 @@ class LogOptions:
     logged, or cut to the requested time, which drops jobs without one. Both are not for the Rackham format.
 
     For SWF alone: `unknown_runtime_s`: keep jobs with an unknown run time, with this run time; without a requested time
-    they have no estimate. `memory_unit`: the unit of memory in the log. `with_waits`: keep logged waits as
-    `logged_wait_s`. For Slurm and tables: `size_in`: what the size of a job counts; None: as the log says, cores for
-    Slurm. `timezone`: that of times without a zone; None: as the mapping of the table says, else UTC.
+    they have no estimate. `memory_unit`: the unit of memory in the log. For Slurm and tables: `size_in`: what the size
+    of a job counts; None: as the log says, cores for Slurm. `timezone`: that of times without a zone; None: as the
+    mapping of the table says, else UTC.
     """
 
     walltimes: Walltimes = field(default_factory=Walltimes)
@@ -81,7 +81,6 @@ class LogOptions:
     run_times: RunTimes = "logged"
     unknown_runtime_s: float | None = None
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
-    with_waits: bool = False
     size_in: SizeIn | None = None
     timezone: str | None = None
 

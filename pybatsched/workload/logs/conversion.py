@@ -76,7 +76,7 @@ def to_workload(
         if options.walltimes.rule == "requested":
             options = replace(options, walltimes=Walltimes("requested-strict"))
     if log.format != "SWF":
-        options = replace(options, unknown_runtime_s=None, with_waits=log.format != "Rackham")
+        options = replace(options, unknown_runtime_s=None)
     log = log.with_sizes_in(options.size_in)
     log = log if options.min_runtime_s is None else log.with_unknown_run_times()
     with gc_paused():
@@ -325,7 +325,7 @@ class _Conversion:
 
     def _job_columns(self) -> JobColumns:
         """Return the fields of the jobs. O(n) for each field."""
-        rows, options, log = self._jobs, self._options, self._log
+        rows, log = self._jobs, self._log
         fields: dict[str, pl.Expr | pl.Series] = {
             "id": pl.col("id"),
             "subtime": pl.col("subtime"),
@@ -338,9 +338,8 @@ class _Conversion:
             return JobColumns(rows.select(**fields | rackham.job_fields(rows, log.jobs["id"])))
         fields |= {name: pl.col(name) for name in _LABELS if name in rows.columns}
         fields |= self._swf_fields() if log.format == "SWF" else self._record_fields()
-        if options.with_waits:
-            waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()
-            fields["logged_wait_s"] = waits if log.format == "SWF" else tidied(waits)
+        waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()
+        fields["logged_wait_s"] = waits if log.format == "SWF" else tidied(waits)
         fields["requested_procs"] = _positive(f"requested_{log.size_in}")
         fields["requested_time"] = pl.col("requested_s")
         fields |= {

@@ -94,7 +94,7 @@ def sample(
     from pybatsched.workload.logs.conversion import to_workload  # noqa: PLC0415  it needs polars
 
     walltimes = Walltimes("requested-strict")
-    options = LogOptions(walltimes, n_procs=n_procs, size_in=size_in, timezone=timezone, with_waits=True)
+    options = LogOptions(walltimes, n_procs=n_procs, size_in=size_in, timezone=timezone)
     workload, report = to_workload(found, options, Selection(partitions=tuple(partitions)))
     made = sample_workload(workload)
     made.n_left_out += report.n_dropped

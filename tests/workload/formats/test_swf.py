@@ -56,9 +56,10 @@ def test_a_whole_job(tmp_path: Path) -> None:
     workload, report = to_workload(trace(tmp_path, text, follower))
     assert workload.jobs == [
         {"id": 5, "subtime": 10, "res": 4, "profile": "60", "walltime": 120, "user": 7, "group": 8, "application": 9,
-         "queue": 10, "partition": 11, "status": 1, "memory_gb": 2.5, "requested_procs": 8, "requested_time": 120},
+         "queue": 10, "partition": 11, "status": 1, "memory_gb": 2.5, "logged_wait_s": 3,
+         "requested_procs": 8, "requested_time": 120},
         {"id": 6, "subtime": 11, "res": 1, "profile": "60.5", "walltime": 90, "queue": "night", "status": 1,
-         "requested_time": 90, "depends_on": 5, "think_time": 30},
+         "logged_wait_s": 0, "requested_time": 90, "depends_on": 5, "think_time": 30},
     ]  # fmt: skip
     assert workload.profiles == {"60": {"type": "delay", "delay": 60}, "60.5": {"type": "delay", "delay": 60.5}}
     assert workload.n_procs == 8
@@ -72,7 +73,9 @@ def test_a_whole_job(tmp_path: Path) -> None:
 
 
 def test_unknown_members_are_left_out(tmp_path: Path) -> None:
-    workload, _ = to_workload(trace(tmp_path, line(status=-1, preceding=0, think=0)), LogOptions(Walltimes("none")))
+    workload, _ = to_workload(
+        trace(tmp_path, line(wait=-1, status=-1, preceding=0, think=0)), LogOptions(Walltimes("none"))
+    )
     assert workload.jobs == [{"id": 1, "subtime": 0, "res": 2, "profile": "60"}]
 
 

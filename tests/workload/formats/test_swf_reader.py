@@ -237,7 +237,7 @@ def test_names_of_other_fields_are_not_taken(tmp_path: Path) -> None:
     assert TAKEN_FIELDS.format("walltime, gpus") in jobs
     header = "; 18: evaluated\n; 19: logged_wait_s\n"
     made = trace(tmp_path, *(f"{line(k, k)} 1 2" for k in (1, 2)), header=header)
-    workload, _ = to_workload(made, LogOptions(with_waits=True), Selection(warm_up_s=1))
+    workload, _ = to_workload(made, LogOptions(), Selection(warm_up_s=1))
     assert [(job["evaluated"], job["logged_wait_s"]) for job in workload.jobs] == [(False, 0), (True, 0)]
 
 
