@@ -24,7 +24,6 @@ from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import as_keyword, misspelled, taken, takes
-from pybatsched.simulator.run import options_of
 from pybatsched.workload import Workload
 
 #: Settings of runs that the environment does not take, or takes in another form.
@@ -78,7 +77,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         assert built.plan is not None
         self._tau_s = built.spec.tau_s
         self._plan, self._scenario = built.plan, built.scenario
-        chosen = options_of(self._plan, self._scenario.options)
+        chosen = self._plan.options_for(self._scenario.options.begins()).model_dump(mode="json")
         self._n_running: int = chosen["running"]
         _warn(built.warnings)
         self._play: Play | None = None

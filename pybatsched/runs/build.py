@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.services.host_reservations import windows_of
+from pybatsched.core.services.host_reservations import specs_of, windows_of
 from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields, not_evaluated
@@ -103,7 +103,7 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
     jobs = read_all(spec, jobs)
     fitted = fit(jobs, spec.workloads, machine, platform)
     platform, workloads = fitted.platform, fitted.workloads
-    check_workloads(workloads, {} if plan is None else simulator.field_models(plan, options), platform)
+    check_workloads(workloads, {} if plan is None else plan.field_models(options.begins()), platform)
     if options.energy:
         model.check_energy(platform)
     if plan is not None:
@@ -285,7 +285,7 @@ def _check_reserved(
     plan: PolicyPlan, options: SimulationOptions, workloads: Mapping[str, Workload], platform: Platform
 ) -> None:
     """Raise InputError for reservations of hosts or for jobs that are not there."""
-    specs = simulator.host_reservations(plan, options)
+    specs = specs_of(plan.options_for(options.begins()))
     if specs:
         _check_members(specs, workloads)
     check_reservations(specs, platform)
@@ -348,5 +348,5 @@ def _content(path: str) -> bytes:
 
 def described(plan: PolicyPlan, options: SimulationOptions) -> dict[str, Any]:
     """Return the policy and its options, before any file is written."""
-    chosen = simulator.options_of(plan, options)
+    chosen = plan.options_for(options.begins()).model_dump(mode="json")
     return {"name": plan.source.name, "origin": plan.source.origin, "options": chosen}

@@ -9,7 +9,6 @@ from pybatsched.errors import quantity, setting
 from pybatsched.platform.groups import host_size
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan, Reserving
-from pybatsched.simulator import run as simulator
 from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.kernels import has_network
 from pybatsched.simulator.options import BATSIM, EXACT, Scenario, SimulationOptions
@@ -111,7 +110,7 @@ def warnings_of(
         refused = []  # the run ends with an error
     found = [
         *(energy_warnings(loaded) if options.energy else []),
-        *planning_warnings(None if plan is None else simulator.reserving(plan, options), loaded),
+        *planning_warnings(None if plan is None else plan.reserving(options.begins()), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
         "" if may_be_used else platform.network_note,

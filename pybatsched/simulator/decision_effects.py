@@ -113,21 +113,12 @@ def check_execution(decision: d.ExecuteJob) -> None:
         )
 
 
-def check_answer(decision: d.Answer) -> None:
-    """Raise Refusal unless the decision is the only answer that Batsim accepts. It has no effect."""
-    given: Mapping[str, Any] | None = decision.estimate_waiting_time
-    if decision.extra or given is None:
-        raise Refusal("Batsim accepts only the answer estimate_waiting_time")
-    is_number = type(given.get("estimated_waiting_time")) in (int, float)
-    if type(given.get("job_id")) is not str or not is_number:
-        raise Refusal(
-            "answer estimate_waiting_time: expected a job_id (a text) and an estimated_waiting_time (a number), "
-            f"found {dict(given)!r:.60}"
-        )
-
-
 Order = Callable[[Any], None]
 _NO_OPTIONS = (None, None, None)
+
+
+def _no_effect(_decision: d.Decision) -> None:
+    """Do nothing at the time of a decision that was carried out, or only checked, in `prepare`."""
 
 
 class DecisionEffects:
@@ -137,23 +128,21 @@ class DecisionEffects:
         self._world = world
         self._kernel = kernel
         self._rules = RULES[world.options.batsim]
-        self._effects: dict[type[d.Decision], Order] = {
-            cls: getattr(self, f"effect_{d.method_name(cls)}") for cls in d.DECISIONS if cls.v4_type
-        }
-        self._at_once: dict[type[d.Decision], Order | None] = {
-            cls: getattr(self, f"prepare_{d.method_name(cls)}", None) for cls in self._effects
+        #: What prepares a decision, if anything does, and what has its effect.
+        self._steps: dict[type[d.Decision], tuple[Order | None, Order]] = {
+            cls: (getattr(self, f"prepare_{name}", None), getattr(self, f"effect_{name}", _no_effect))
+            for cls, name in ((cls, d.method_name(cls)) for cls in d.DECISIONS if cls.v4_type)
         }
 
     def prepare(self, decision: d.Decision) -> Order:
         """Apply the immediate part of a decision, and return the function to call at the decision's time."""
         kind = type(decision)
-        order = self._effects.get(kind)
-        if order is None:
+        if kind not in self._steps:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"unknown decision {name!r}")
         if decision.extra:
             self._rules.check_members(decision)
-        at_once = self._at_once[kind]
+        at_once, order = self._steps[kind]
         if at_once is not None:
             at_once(decision)
         return order
@@ -360,7 +349,6 @@ class DecisionEffects:
         except InputError as error:
             raise Refusal(str(error)) from None
         job.state = j.SUBMITTED
-        world.register(job)
 
     def effect_register_job(self, decision: d.RegisterJob) -> None:
         """Count a registered job, and acknowledge it."""
@@ -376,17 +364,19 @@ class DecisionEffects:
             raise Refusal(f"unknown notification {decision.kind!r}")
         self._world.registration_finished = decision.kind == d.REGISTRATION_FINISHED
 
-    def effect_register_profile(self, decision: d.RegisterProfile) -> None:
-        """Do nothing: `prepare_register_profile` has registered the profile."""
-
     # --- queries and energy ---
 
     def prepare_answer(self, decision: d.Answer) -> None:
-        """Check an answer."""
-        check_answer(decision)
-
-    def effect_answer(self, decision: d.Answer) -> None:
-        """Do nothing: Batsim ignores answers."""
+        """Raise Refusal unless this is the only answer that Batsim accepts. Batsim ignores it."""
+        given: Mapping[str, Any] | None = decision.estimate_waiting_time
+        if decision.extra or given is None:
+            raise Refusal("Batsim accepts only the answer estimate_waiting_time")
+        is_number = type(given.get("estimated_waiting_time")) in (int, float)
+        if type(given.get("job_id")) is not str or not is_number:
+            raise Refusal(
+                "answer estimate_waiting_time: expected a job_id (a text) and an estimated_waiting_time (a number), "
+                f"found {dict(given)!r:.60}"
+            )
 
     def _meters(self, what: str) -> Meters:
         if self._kernel.meters is None:
@@ -399,7 +389,7 @@ class DecisionEffects:
             raise Refusal(f"expected the query {{'consumed_energy': {{}}}}, found {dict(decision.requests)}")
         world = self._world
         joules = self._meters("a query of the consumed energy").total_j()
-        world.add_event(e.Answer(round(joules, 6), timestamp=world.stamp()))
+        world.outbox.append(e.Answer(round(joules, 6), timestamp=world.stamp()))
 
     def effect_set_resource_state(self, decision: d.SetResourceState) -> None:
         """Switch processors to a pstate."""

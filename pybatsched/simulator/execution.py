@@ -186,17 +186,18 @@ class Execution(ABC):
 
     def _on_message(self, what: tuple[SimJob, Any]) -> None:
         job, message = what
-        self._world.add_event(e.FromJobMsg(job.id, j.rounded(message), timestamp=self._world.stamp()))
+        self._world.outbox.append(e.FromJobMsg(job.id, j.rounded(message), timestamp=self._world.stamp()))
 
     def _on_done(self, job: SimJob) -> None:
         world = self._world
         world.n_running -= 1
         world.record_finished(job)
-        world.add_completed(job)
+        ended = e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=world.stamp())
+        world.outbox.append(ended)
 
     def _on_called(self, _nothing: None) -> None:
         self._world.n_calls -= 1
-        self._world.add_event(e.RequestedCall(timestamp=self._world.stamp()))
+        self._world.outbox.append(e.RequestedCall(timestamp=self._world.stamp()))
 
     def _on_killed(self, what: tuple[list[SimJob], dict[str, Any]]) -> None:
         jobs, progress = what
@@ -205,7 +206,7 @@ class Execution(ABC):
                 self._on_done(job)
         self._world.n_kills -= 1
         ids = tuple(job.id for job in jobs)
-        self._world.add_event(e.JobKilled(ids, progress, timestamp=self._world.stamp()))
+        self._world.outbox.append(e.JobKilled(ids, progress, timestamp=self._world.stamp()))
 
     # --- the run ---
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from pybatsched.core.intervals import EMPTY, IntervalSet
 
@@ -45,28 +45,6 @@ _DOES_NOT_EXIST: Final = "does not exist"
 _MANY_CHANGES: Final = 4096
 _BUSY: Final = b"\1"
 _COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
-
-
-class Book(Protocol):
-    """The interface of both classes."""
-
-    def start(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Record that a job starts to compute on these processors."""
-
-    def end(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Record that a job has released these processors."""
-
-    def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
-        """Return a processor that cannot take a job now, and why; None if all can."""
-
-    def is_unavailable(self, host: int) -> bool:
-        """Return whether a host is unavailable."""
-
-    def counts_text(self) -> str:
-        """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
-
-    def times_s(self) -> dict[HostState, float]:
-        """Return the host-seconds spent in each state, up to the last change of state of each host."""
 
 
 class CountingBook:
@@ -211,3 +189,7 @@ class HostBook:
     def times_s(self) -> dict[HostState, float]:
         """Return the host-seconds spent in each state, up to the last change of state of each host."""
         return dict(self._times)
+
+
+#: The state of the machine.
+Book: TypeAlias = CountingBook | HostBook

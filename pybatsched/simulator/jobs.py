@@ -94,11 +94,6 @@ class SimJob:
         hosts = list(self.alloc)
         return [hosts[place] for place in self.mapping] if self.mapping else hosts
 
-    @property
-    def finished_at(self) -> float:
-        """The end time in the output files."""
-        return self.started_at + self.runtime_s
-
     def outcome(self) -> Outcome:
         """Return the outcome of the finished job, as `pybatsched.metrics.jobs_csv` reads it."""
         if self.state == REJECTED:
@@ -135,28 +130,21 @@ def sent_fields(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
         if kind is float:
             sent[key] = on_tick(value)
         elif kind is dict or kind is list:
-            sent[key] = _nested(value, job_id)
+            sent[key] = rounded(value, job_id)
     sent["id"] = job_id
     return sent
 
 
-def rounded(value: Any) -> Any:
-    """Return a JSON value with floats rounded to six decimals, as in messages."""
+def rounded(value: Any, job_id: str | None = None) -> Any:
+    """Return a JSON value with floats rounded to six decimals, as in messages. With a job, each `id` is the job's."""
     kind = type(value)
     if kind is float:
         return on_tick(value)
     if kind is str or kind is int:  # the most frequent types; the checks below are slow
         return value
     if isinstance(value, Mapping):
-        return {key: rounded(part) for key, part in value.items()}
+        has_id = job_id is not None
+        return {key: job_id if has_id and key == "id" else rounded(part, job_id) for key, part in value.items()}
     if isinstance(value, list):
-        return [rounded(part) for part in value]
+        return [rounded(part, job_id) for part in value]
     return value
-
-
-def _nested(value: Any, job_id: str) -> Any:
-    if isinstance(value, dict):
-        return {key: job_id if key == "id" else _nested(part, job_id) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_nested(part, job_id) for part in value]
-    return on_tick(value) if type(value) is float else value

@@ -26,6 +26,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from pybatsched.errors import InputError
@@ -126,7 +127,7 @@ class Loop:
         while waits and waits[0][0] <= due + SAME_INSTANT_S:
             _, seq, process = heappop(waits)
             woken.append((seq, process))
-        woken.sort(key=_by_wait)
+        woken.sort(key=itemgetter(0))
         for _, process in woken:
             self.resume(process)
         while self._begin:
@@ -163,7 +164,3 @@ class Loop:
             else:
                 self._mailbox.append((wanted, process))
                 return
-
-
-def _by_wait(entry: tuple[int, Process]) -> int:
-    return entry[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pybatsched.core.events import SimulationBegins
 from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.platform.model import Platform
 from pybatsched.simulator.external_events import ExternalEvent
@@ -45,6 +46,10 @@ class SimulationOptions:
     redis_prefix: str = "default"
     batsim: int = 4
     clock: str = AUTO
+
+    def begins(self) -> SimulationBegins:
+        """Return the first event of a run, with these options only: a policy has its options with ``--sched-cfg``."""
+        return SimulationBegins(config=self.batsim_config(), timestamp=0.0)
 
     def batsim_config(self) -> dict[str, Any]:
         """Return the member `config` of SIMULATION_BEGINS, in Batsim's order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.actions import TOO_LARGE
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
-from pybatsched.core.services.host_reservations import specs_of
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.metrics.workload_fields import evaluated_ids
-from pybatsched.policies.registry import PolicyPlan, Reserving
+from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.simulator.failure_events import FailureModel
@@ -31,7 +29,6 @@ from pybatsched.simulator.simulation import Scheduler, SimulatedRun
 from pybatsched.workload.resample.feedback import check_no_feedback
 
 if TYPE_CHECKING:
-    from pybatsched.core.reservation_specs import ReservationSpec
     from pybatsched.live.keys import ClientKeys
     from pybatsched.session.journal import JournalWriter
     from pybatsched.simulator.external import OnMessage
@@ -51,7 +48,7 @@ _N_OBJECTS: Final = 50_000
 
 def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
     """Turn on the Batsim features that a policy needs, and SimGrid's clock if it moves data. Raises InputError."""
-    begins = _begins_of(options)
+    begins = options.begins()
     needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.needs(begins)}
     if option := plan.communicates_by(begins):
         if options.clock == EXACT:
@@ -65,36 +62,10 @@ def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOption
 
 def with_failure_rule(plan: PolicyPlan, options: SimulationOptions, failures: FailureModel) -> PolicyPlan:
     """Return the plan for a run with random failures: they requeue jobs, unless the options say otherwise."""
-    begins = _begins_of(options)
+    begins = options.begins()
     plan = plan.with_default("on_failure", "requeue_first", begins)
     repair_s = failures.fixed_repair_s
     return plan if repair_s is None else plan.with_default("expected_repair_s", repair_s, begins)
-
-
-def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
-    """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
-    found: Mapping[str, Any] = plan.options_for(_begins_of(options)).model_dump(mode="json")
-    return found
-
-
-def host_reservations(plan: PolicyPlan, options: SimulationOptions) -> Sequence[ReservationSpec]:
-    """Return the reservations of hosts in the options of a policy, ``--sched-cfg`` included. Raises InputError."""
-    return specs_of(plan.options_for(_begins_of(options)))
-
-
-def _begins_of(options: SimulationOptions) -> e.SimulationBegins:
-    """Return the first event of a run, with Batsim's options only."""
-    return e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
-
-
-def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, FieldsLike]:
-    """Return the job field models of a policy and of the policies in its options, ``--sched-cfg`` included."""
-    return plan.field_models(_begins_of(options))
-
-
-def reserving(plan: PolicyPlan, options: SimulationOptions) -> Reserving | None:
-    """Return the policy that rejects jobs without walltime and estimate, ``--sched-cfg`` included; else None."""
-    return plan.reserving(_begins_of(options))
 
 
 def run_policy(

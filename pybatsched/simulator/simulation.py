@@ -63,7 +63,7 @@ class SimulatedRun:
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
         self.failures_ended_at: float | None = None  # when random failures were ended, because no job ended any more
-        self._kernel = kernel_of(self.world, self._look, lambda: self._ready and not self._ending)
+        self._kernel = kernel_of(self.world, self._look, lambda: self._ready)
         self._rules = RULES[scenario.options.batsim]
         self._effects = DecisionEffects(self.world, self._kernel)
 
@@ -118,7 +118,7 @@ class SimulatedRun:
 
     def _hold(self, begins: e.Event) -> list[Process]:
         """Hold the first event until the processes of time 0 have posted theirs; return a process if there is none."""
-        self.world.add_event(begins)
+        self.world.outbox.append(begins)
         self._ready = True
         return [] if self._n_submitters or self._n_event_lists else [_greet()]
 
@@ -175,16 +175,17 @@ class SimulatedRun:
     def _exchange(self, events: list[e.Event]) -> Process:
         """Send events to the scheduler, and execute its decisions in order, each not before its time."""
         self.n_messages += 1
-        for sending in self.world.observers.sending:
-            sending(self.world.stamp(), self.world.n_finished)
+        world = self.world
+        orders, loop, now = self._effects, world.loop, world.stamp()
+        for sending in world.observers.sending:
+            sending(now, world.n_finished)
         if self._scheduler is not None:
-            answer = self._scheduler(self.world.stamp(), events)
+            answer = self._scheduler(now, events)
         else:
-            self._request = (self.world.stamp(), events)
+            self._request = (now, events)
             yield HALT
             answer = self._answer
         reply_now, decisions = self._kernel.as_read(answer)
-        orders, loop = self._effects, self.world.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
@@ -204,7 +205,7 @@ class SimulatedRun:
 
     def _look(self) -> None:
         """Send pending events, or SIMULATION_ENDS if the simulation is finished. Called when the mailbox is empty."""
-        if not self._ready or self._ending:
+        if not self._ready:
             return
         if self.world.outbox:
             is_to_come = self._n_submitters or self.world.held_back
@@ -239,12 +240,12 @@ class SimulatedRun:
     def _on_goodbye(self, _nothing: None) -> None:
         self._n_submitters -= 1
         if not self._n_submitters:
-            self.world.add_event(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.world.stamp()))
+            self.world.outbox.append(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.world.stamp()))
 
     def _on_events_goodbye(self, _nothing: None) -> None:
         self._n_event_lists -= 1
         if not self._n_event_lists:
-            self.world.add_event(e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.world.stamp()))
+            self.world.outbox.append(e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.world.stamp()))
 
     def _on_submitted(self, jobs: list[SimJob]) -> None:
         for job in jobs:
@@ -259,10 +260,10 @@ class SimulatedRun:
             if event.kind in {AVAILABLE, UNAVAILABLE}:
                 self._change_machines(event)
                 kind = e.MACHINES_AVAILABLE if event.kind == AVAILABLE else e.MACHINES_UNAVAILABLE
-                self.world.add_event(e.Notify(kind, event.procs, timestamp=now, extra=known or e.NOTHING))
+                self.world.outbox.append(e.Notify(kind, event.procs, timestamp=now, extra=known or e.NOTHING))
             else:
                 sent = {key: value for key, value in j.rounded(event.described).items() if key != "type"}
-                self.world.add_event(e.Notify(event.kind, timestamp=now, extra=sent | known))
+                self.world.outbox.append(e.Notify(event.kind, timestamp=now, extra=sent | known))
 
     def _change_machines(self, event: ExternalEvent) -> None:
         assert self.world.hosts is not None
@@ -273,8 +274,8 @@ class SimulatedRun:
             self.world.hosts.change(host, state, self.world.now)
 
     def _on_ready(self, _nothing: None) -> None:
-        self._ready = True
         self.ended_at = self.world.now
+        self._ready = not self._ending
         if self._ending:
             pending = ("jobs", self.world.n_running), ("calls", self.world.n_calls), ("kills", self.world.n_kills)
             for what, n in (*pending, ("jobs", self.world.n_submitted - self.world.n_finished)):

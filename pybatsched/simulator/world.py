@@ -133,7 +133,7 @@ class World:
                     )
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
-        """Create a registered job, whose profile exists."""
+        """Create a registered job, whose profile exists. Its submitter gets it, unless it has taken its jobs."""
         work = self.works[workload].get(fields["profile"])
         assert work is not None
         job = SimJob(workload, name_in(workload, fields["id"]), fields, work)
@@ -141,6 +141,8 @@ class World:
             raise spelled_twice(job.id, fields["id"])
         check_fits(job.id, fields, work)
         self.jobs[job.id] = job
+        if workload in self._registered:
+            self._registered[workload].append(job)
         return job
 
     @property
@@ -170,11 +172,6 @@ class World:
         """Return the jobs of the workload that had this job from the start."""
         given = self._given.get(job_id.partition("!")[0])
         return given if given is not None and job_id in given.ids else None
-
-    def register(self, job: SimJob) -> None:
-        """Add a registered job to its workload, unless the submitter has already taken the jobs."""
-        if job.workload in self._registered:
-            self._registered[job.workload].append(job)
 
     def take_jobs(self, workload: str) -> Iterator[SimJob]:
         """Return the jobs of a workload in order of submission, for its submitter. Each is made when it is next."""
@@ -214,17 +211,8 @@ class World:
 
     # --- events of the next message ---
 
-    def add_event(self, event: e.Event) -> None:
-        """Add an event to the next message."""
-        self.outbox.append(event)
-
     def add_submitted(self, job: SimJob) -> None:
         """Add JOB_SUBMITTED to the next message."""
         profile = j.rounded(job.work.described) if self.options.forward_profiles else None
         fields = j.sent_fields(job.fields, job.id)
         self.outbox.append(e.JobSubmitted(job.id, fields, profile, timestamp=self.stamp()))
-
-    def add_completed(self, job: SimJob) -> None:
-        """Add JOB_COMPLETED to the next message."""
-        ended = e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=self.stamp())
-        self.outbox.append(ended)

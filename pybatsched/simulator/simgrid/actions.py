@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pybatsched.simulator.work.sharing import SharedResource, Sharing, User
@@ -198,7 +199,7 @@ class Actions:
             if remains <= 0.0 and action.latency_s <= 0.0:
                 ended.append(action)
         if len(ended) > 1:
-            ended.sort(key=_by_seq)
+            ended.sort(key=attrgetter("seq"))
         for action in ended:
             self._stop(action)
             self._meter(action)
@@ -207,7 +208,3 @@ class Actions:
     def _meter(self, action: Action) -> None:
         if self.on_meter is not None:
             self.on_meter(action.hosts)
-
-
-def _by_seq(action: Action) -> int:
-    return action.seq

@@ -397,7 +397,7 @@ class Switching:
         world = self._world
         self._show_pstate(hosts, pstate)
         self._kernel.show_energy("p")
-        world.add_event(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
+        world.outbox.append(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
         return True
 
 
