@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pybatsched import pydantic_errors
 from pybatsched.campaign.measures import evaluate, selections
 from pybatsched.campaign.spec import Spec, spec_of
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.workload_fields import matches
 from pybatsched.workload.names import parsed
 
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
 
 GROUP: Final = "pybatsched.studies"
 
-Status = Literal["exact", "within noise", "trend only", "not reproducible"]
+Status = Literal["exact", "within noise", "trend only", "not reproducible", "variant"]
 
 
 class Claim(BaseModel):
     """A published result: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
 
     `below` and `above` are exclusive bounds, for trends; `least` and `most` are inclusive bounds, for ranges.
-    A claim with the status "not reproducible" has a reason `why`; it is measured and never fails. `decimals` is the
-    number of decimals that were published.
+    A claim with the status "not reproducible" has a reason `why`; it is measured and never fails. A "variant" is a run
+    of our own: it is measured beside a published number and has no verdict. Claims with the same `chart` are drawn
+    together; without one, a published number is in the chart of its source. `decimals` is the number of decimals that
+    were published.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,6 +58,7 @@ class Claim(BaseModel):
     most: float | None = None
     status: Status
     why: str = ""
+    chart: str = ""
     decimals: int = 0
 
     @model_validator(mode="before")
@@ -122,9 +126,64 @@ class Verdict:
         """The verdict in one to three words."""
         if self.missing:
             return "not measured"
-        if self.claim.status == "not reproducible":
-            return "not reproducible"
+        if self.claim.status in {"not reproducible", "variant"}:
+            return self.claim.status
         return "holds" if self.holds else "DOES NOT HOLD"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOutcome:
+    """The verdicts of a run of a study, how long it took, and on what."""
+
+    study: Study
+    is_quick: bool
+    verdicts: tuple[Verdict, ...]
+    wall_s: float
+    n_cells: int
+    machine: str
+
+    @property
+    def judged(self) -> list[Verdict]:
+        """The verdicts on claims, without variants."""
+        return [one for one in self.verdicts if one.claim.status != "variant"]
+
+    @property
+    def variants(self) -> list[Verdict]:
+        """The variants of our own, which have no verdict."""
+        return [one for one in self.verdicts if one.claim.status == "variant"]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The number of claims with each verdict."""
+        return Counter(one.word for one in self.judged)
+
+    @property
+    def sentence(self) -> str:
+        """Whether the study holds, in one sentence with counts.
+
+        A claim that cannot be reproduced, or was not measured, does not count against the study.
+        """
+        counts, n = self.counts, len(self.judged)
+        n_left = n - counts["holds"] - counts["DOES NOT HOLD"]
+        rest = [f"{quantity(counts[word], 'claim')} {words}" for word, words in _REST.items() if counts[word]]
+        of = quantity(n, "claim")
+        if counts["DOES NOT HOLD"]:
+            text = f"Not confirmed: {counts['DOES NOT HOLD']:,} of {of} {_verb(counts['DOES NOT HOLD'])} not hold"
+        elif not counts["holds"]:
+            text = f"Not checked: none of {of} could be judged"
+        elif n_left:
+            text = f"Confirmed in part: {counts['holds']:,} of {of} hold"
+        else:
+            text = f"Confirmed: all {of} hold" if n > 1 else "Confirmed: the claim holds"
+        return "; ".join([text, *rest]) + "."
+
+
+#: The verdicts that are not about the claim, in words.
+_REST: Final = {"not reproducible": "cannot be reproduced", "not measured": "not measured, because logs are missing"}
+
+
+def _verb(n: int) -> str:
+    return "does" if n == 1 else "do"
 
 
 def names() -> list[str]:
@@ -197,9 +256,10 @@ def judge(claim: Claim, table: pl.DataFrame, missing: Collection[str] = ()) -> V
         value = evaluate(claim.measured, table)
     except InputError as error:
         raise InputError(f"claim {claim.id}: {claim.measured}: {error}") from None
+    is_free = claim.status in {"not reproducible", "variant"}
     if value is None or not math.isfinite(value):
-        return Verdict(claim, None, holds=claim.status == "not reproducible")
-    holds = claim.status == "not reproducible" or _is_within_bounds(claim, value)
+        return Verdict(claim, None, holds=is_free)
+    holds = is_free or _is_within_bounds(claim, value)
     return Verdict(claim, value, holds)
 
 

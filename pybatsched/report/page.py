@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 from bokeh.resources import INLINE
 
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.studies import Verdict
+from pybatsched.campaign.studies import StudyOutcome
 from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
+from pybatsched.report import study
 from pybatsched.report.campaign import page as campaign_page
 from pybatsched.report.run import page as run_page
 from pybatsched.version import __version__
@@ -25,10 +26,22 @@ def of_runs(
     return _page(parts.title, parts.sections, parts.script, "page.css", "runs.css")
 
 
-def of_campaign(store: Store, baseline: str = "", claims: Sequence[Verdict] = ()) -> str:
+def of_campaign(store: Store, baseline: str = "") -> str:
     """Return the page of a campaign: means, charts in its file, charts by parameter against a baseline."""
-    script, sections = campaign_page.sections_of(store, baseline, claims)
+    script, sections = campaign_page.sections_of(store, baseline)
     return _page(str(store.manifest()["name"]), sections, script, "page.css")
+
+
+def of_study(store: Store, outcome: StudyOutcome) -> str:
+    """Return the page of a study: whether it holds, its claims, their values, and the page of its campaign."""
+    script, sections = study.sections_of(outcome)
+    of_runs, runs = campaign_page.sections_of(store)
+    return _page(outcome.study.title, [*sections, *runs], script + of_runs, "page.css", "study.css")
+
+
+def of_studies(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return the page over all studies, with a line for each (`study.summary_of`)."""
+    return _page("Published studies", study.overview(rows), "", "page.css", "study.css")
 
 
 def _page(title: str, sections: Sequence[str], script: str, *style_files: str) -> str:

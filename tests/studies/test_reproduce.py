@@ -365,7 +365,7 @@ def test_the_study_of_predictions_has_every_published_row_twice() -> None:
     assert [len(found) for found in by_policy.values()] == [48, 48]
     for ours, theirs in zip(by_policy["one pass"], by_policy["program"], strict=True):
         assert ours.measured == theirs.measured.replace("'program'", "'one pass'")
-        assert (ours.published, ours.status) == (theirs.published, "not reproducible")
+        assert (ours.published, ours.status) == (theirs.published, "variant")
     for one in by_policy["program"]:
         is_whole = "kth" in one.measured or "ctc" in one.measured  # no job of the published log is missing
         assert (one.within, one.tolerance) == ((0.00005, 0) if is_whole else (0, 0.002))
@@ -518,3 +518,18 @@ def test_easy_with_exact_run_times_gives_all_published_digits(tmp_path: Path) ->
         ["5e-05", "37.1654", "holds"],
     ]
     assert "not measured (2): KTH-SP2-1996-2.swf.gz is missing" in done.stdout
+
+
+def test_all_studies_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies without any of their logs are left out, with the reason."""
+    monkeypatch.setattr(studies, "names", lambda: ["easy", "redirection"])
+    done = run_cli("reproduce", "--all", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert (done.returncode, "easy: study easy: 4 logs missing" in done.stderr) == (2, True)
+    monkeypatch.setattr(studies, "names", lambda: ["easy"])
+    done = run_cli("reproduce", "--all", "--quick", "--output", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "easy             Confirmed: the claim holds.\n" in done.stdout
+    page = (tmp_path / "out" / "studies-quick.html").read_text()
+    assert '<a href="reproduce-easy-quick/report.html">easy</a>' in page
+    assert (tmp_path / "out" / "reproduce-easy-quick" / "report.html").exists()
+    assert run_cli("reproduce", "easy", "--all").returncode == 2

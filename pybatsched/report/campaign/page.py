@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.studies import Verdict
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.bootstrap import COLUMNS
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
@@ -39,7 +38,7 @@ _COMPARED: Final = ("figure", "verdict", "difference", "low", "high", "p", "p_ad
 _N_DIFFERENCES, _MOST_DIFFERENCES = 3, 60
 
 
-def sections_of(store: Store, baseline: str = "", claims: Sequence[Verdict] = ()) -> tuple[str, list[str]]:
+def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     """Return the script that draws the charts of a campaign's page, and its sections. Raises InputError."""
     points = points_of(store)
     done = [point.figures for point in points if point.figures is not None]
@@ -55,7 +54,6 @@ def sections_of(store: Store, baseline: str = "", claims: Sequence[Verdict] = ()
     script, means, boxes = _drawn(shown.charts)
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
-        *_claims(claims),
         *_failures(points),
         *_warnings(points),
         *_compared_with(spec),
@@ -66,14 +64,6 @@ def sections_of(store: Store, baseline: str = "", claims: Sequence[Verdict] = ()
         *_what_was_run(manifest),  # at the end: it is long for a large study
     ]
     return script, sections
-
-
-def _claims(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the section of a study's claims: published and measured values with the verdict on each."""
-    rows = [[one.claim.says, one.claim.expected, one.measured, one.word] for one in verdicts]
-    if not rows:
-        return []
-    return ["<h2>Claims</h2>", html_table(["claim", "published", "measured", "verdict"], rows, "claims")]
 
 
 class _Shown(NamedTuple):
