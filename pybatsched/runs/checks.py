@@ -91,7 +91,7 @@ def _works(loaded: Iterable[Workload]) -> list[Work]:
         work
         for workload in loaded
         if any(profile["type"] != DELAY for profile in workload.profiles.values())
-        for work in resolve("", workload.profiles, workload.profiles).known()
+        for work in resolve(workload.profiles, workload.profiles).known()
     ]
 
 

@@ -310,7 +310,7 @@ class DecisionEffects:
     def prepare_register_profile(self, decision: d.RegisterProfile) -> None:
         """Register a profile."""
         self._check_registration()
-        table = self._world.works.setdefault(decision.workload_name, WorkTable(decision.workload_name))
+        table = self._world.works.setdefault(decision.workload_name, WorkTable())
         name = decision.profile_name
         if table.knows(name):
             raise Refusal(

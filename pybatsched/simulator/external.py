@@ -124,7 +124,7 @@ class ExternalScheduler:
             try:
                 self._socket.send(raw)
             except zmq.Again:
-                self._look_around(time.monotonic() - self._asked_at)
+                self._look_around()
                 continue
             return
 
@@ -133,7 +133,7 @@ class ExternalScheduler:
             try:
                 parts = self._socket.recv_multipart()
             except zmq.Again:
-                self._look_around(time.monotonic() - self._asked_at)
+                self._look_around()
                 continue
             self._has_replied = True
             if len(parts) != 1:
@@ -149,9 +149,9 @@ class ExternalScheduler:
                 raise
             raise RemoteProtocolError(f"the scheduler stopped with an error: {why}") from None
 
-    def _look_around(self, silent_s: float) -> None:
-        problem = self._problem(silent_s)
-        if problem:
+    def _look_around(self) -> None:
+        """Raise PeerLostError if no reply is to be expected."""
+        if problem := self._problem(time.monotonic() - self._asked_at):
             error = PeerLostError(problem)
             error.is_before_run = not self._has_replied
             raise error

@@ -55,11 +55,6 @@ def _repair_text(value: Any) -> str:
     return str(value)
 
 
-def _repair_s(text: str) -> float:
-    seconds: float = TIME.of(text) if TIME.of(text) is not None else 0.0
-    return seconds
-
-
 @record_of_settings
 class FailureModel(Checked):
     """How machines fail: the mean time between failures of a unit or of the system, its law, and the repair."""
@@ -237,16 +232,16 @@ def _repair_of(text: str) -> tuple[Callable[[random.Random], float], float]:
     """Return a function that draws the time of a repair, and its mean."""
     name, _, rest = text.partition(":")
     if name == "exponential":
-        mean_s = _repair_s(rest)
+        mean_s = TIME.of(rest) or 0.0
         if mean_s > 0:
             return lambda dice: dice.expovariate(1 / mean_s), mean_s
     elif name == "lognormal":
         median, _, sigma_text = rest.partition(":")
-        median_s, sigma = _repair_s(median), _positive(sigma_text)
+        median_s, sigma = TIME.of(median) or 0.0, _positive(sigma_text)
         if sigma is not None and sigma < 10 and median_s > 0:
             return lambda dice: median_s * math.exp(sigma * dice.gauss(0, 1)), median_s * math.exp(sigma * sigma / 2)
     elif not rest:
-        fixed_s = _repair_s(text)
+        fixed_s = TIME.of(text) or 0.0
         if fixed_s > 0:
             return lambda _dice: fixed_s, fixed_s
     raise InputError(field="failures.repair", expected=f"{_REPAIRS}, more than 0", found=text)

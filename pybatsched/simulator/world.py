@@ -92,8 +92,8 @@ class World:
         for name, given in self.scenario.workloads.items():
             workload, held = held_back(name, given)
             self.held_back.update(job.id for job in held)
-            works = resolve(name, given.profiles, dict.fromkeys(given.values("profile"))).known()
-            self.works[name] = WorkTable(name, {work.name: work for work in works if work.name in workload.profiles})
+            works = resolve(given.profiles, dict.fromkeys(given.values("profile"))).known()
+            self.works[name] = WorkTable({work.name: work for work in works if work.name in workload.profiles})
             for work in works:
                 if work.kind == USAGE:
                     work.ranks = read_ranks(work.name, work.described, workload.source)

@@ -3,8 +3,8 @@
 Rules
 -----
 A process is written as for `pybatsched.simulator.loop`: a generator that yields what it waits for. It may also yield
-a `Sleep`, whose length is not rounded, or a call of SimGrid (see below). A notice is a message of one byte from the
-host of the process to the master, and takes the time of its route.
+from `SimgridLoop.sleep`, whose length is not rounded, or yield a call of SimGrid (see below). A notice is a message of
+one byte from the host of the process to the master, and takes the time of its route.
 
 How it works (as in SimGrid and Batsim; this decides which events share a message)
 -----------------------------------------------------------------------------------
@@ -54,15 +54,6 @@ WAITING: Final = "waiting"
 RUNNING: Final = "running"
 DONE: Final = "done"
 CANCELLED: Final = "cancelled"
-
-
-class Sleep:
-    """Yielded by a process to sleep for a time; none if it is not above 0."""
-
-    __slots__ = ("span_s",)
-
-    def __init__(self, span_s: float) -> None:
-        self.span_s = span_s
 
 
 class Actor:
@@ -145,6 +136,16 @@ def _halted(_actor: Actor) -> bool:
     return True
 
 
+def doing(what: Callable[[], object]) -> Call:
+    """Return a call that does something."""
+    return partial(_done, what)
+
+
+def _done(what: Callable[[], object], _actor: Actor) -> bool:
+    what()
+    return True
+
+
 #: A call that only takes a round.
 ROUND: Final[Call] = _answered
 
@@ -205,7 +206,12 @@ class SimgridLoop(Loop):
 
     def creation_of(self, process: Process) -> Call:
         """Return the call with which a process creates another one."""
-        return partial(self._create, process)
+        return doing(partial(self._begin_actor, process))
+
+    def sleep(self, span_s: float) -> Steps:
+        """Sleep for a time; do nothing if it is not above 0."""
+        if span_s > 0.0:
+            yield partial(self._sleep, span_s)
 
     def post(self, handle: Callable[[Any], None], what: Any) -> None:
         """Send the last notice of the running process, after it has ended."""
@@ -232,9 +238,6 @@ class SimgridLoop(Loop):
                     yield _halted
                 elif wanted > self.now:
                     yield partial(self._sleep, wanted - self.now)
-            elif kind is Sleep:
-                if wanted.span_s > 0.0:
-                    yield partial(self._sleep, wanted.span_s)
             elif wanted is SOON:
                 yield ROUND
             elif kind is tuple:
@@ -252,7 +255,7 @@ class SimgridLoop(Loop):
 
     def _serve(self, first: Iterable[Process]) -> Steps:
         for process in first:
-            yield partial(self._create, process)
+            yield self.creation_of(process)
         while True:
             yield ROUND
             wish = _Message(None, None)
@@ -267,7 +270,7 @@ class SimgridLoop(Loop):
             changes, self._changes = self._changes, []
             for change, then in changes:
                 if change is not None:
-                    yield partial(self._change, change)
+                    yield doing(change)
                 then()
             if self._is_ready():
                 yield ROUND
@@ -293,7 +296,7 @@ class SimgridLoop(Loop):
     def _create_spawned(self) -> Steps:
         spawned, self._spawned = self._spawned, []
         for process in spawned:
-            yield partial(self._create, process)
+            yield self.creation_of(process)
 
     # --- the loop ---
 
@@ -366,14 +369,6 @@ class SimgridLoop(Loop):
             action.on_end(action)
 
     # --- calls ---
-
-    def _change(self, change: Callable[[], object], _actor: Actor) -> bool:
-        change()
-        return True
-
-    def _create(self, process: Process, _actor: Actor) -> bool:
-        self._begin_actor(process)
-        return True
 
     def _sleep(self, span_s: float, actor: Actor) -> bool:
         actor.waits_for = self.actions.sleep(span_s, partial(self._woke, actor), actor.host)
@@ -473,10 +468,9 @@ class SimgridLoop(Loop):
         task.state, task.n_left = RUNNING, n
         return task
 
-    def count_down(self, latch: Exec, src: int, dst: int, _actor: Actor) -> bool:
+    def count_down(self, latch: Exec, src: int, dst: int) -> None:
         """Count a latch down by a message from one host to another."""
         self._send_byte(src, dst, partial(self._counted, latch))
-        return True
 
     def _counted(self, latch: Exec, action: Action) -> None:
         self.actions.release(action)

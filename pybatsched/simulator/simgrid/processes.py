@@ -20,7 +20,7 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.hosts import HostState
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep
+from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Exec, Flops, SimgridLoop, doing
 from pybatsched.simulator.simgrid.meters import WAY_DOWN, WAY_UP, Meters, exact_sum
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
@@ -88,7 +88,7 @@ class SimgridExecution(Execution):
                 if batch:
                     yield post, batch
                     batch = []
-                yield Sleep(at - date)
+                yield from self._simgrid.sleep(at - date)
                 date = self._loop.now
             batch.append(item)
             yield from first  # nothing is left of it after the first item
@@ -144,7 +144,7 @@ class SimgridExecution(Execution):
 
     def call(self, at: float) -> Process:
         """Send a requested call to the scheduler."""
-        yield Sleep(max(as_read(at) - self._loop.now, SHORTEST_CALL_S))
+        yield from self._simgrid.sleep(max(as_read(at) - self._loop.now, SHORTEST_CALL_S))
         self._simgrid.post(self._on_called, None)
 
     def kill(self, jobs: list[SimJob]) -> Process:
@@ -155,28 +155,18 @@ class SimgridExecution(Execution):
                 continue
             task = job.trail[-1].share if job.trail else None
             if isinstance(task, Exec):
-                yield partial(self._look_at, job, progress)
-                yield partial(self._cancel, task)
+                yield doing(partial(self._look_at, job, progress))
+                yield doing(partial(self._simgrid.cancel_exec, task))
             else:
                 progress[job.id] = _node_without_task(job, self._loop.now)
-                yield partial(self._kill, job)
+                yield doing(partial(self._simgrid.kill, job.process))
                 job.state = e.COMPLETED_KILLED
                 job.return_code = -1
                 yield from self._end(job)
         yield self._on_killed, (jobs, progress)
 
-    def _look_at(self, job: SimJob, progress: dict[str, Any], _actor: Actor) -> bool:
+    def _look_at(self, job: SimJob, progress: dict[str, Any]) -> None:
         progress[job.id] = progress_node(job.trail, self._loop.now)
-        return True
-
-    def _cancel(self, task: Exec, _actor: Actor) -> bool:
-        self._simgrid.cancel_exec(task)
-        return True
-
-    def _kill(self, job: SimJob, _actor: Actor) -> bool:
-        assert job.process is not None
-        self._simgrid.kill(job.process)
-        return True
 
     # --- work ---
 
@@ -190,11 +180,11 @@ class SimgridExecution(Execution):
         """Sleep until the end or the walltime, whichever comes first."""
         limit, span_s = left[0], as_read(span_s)
         if limit < 0 or span_s < limit:
-            yield Sleep(span_s)
+            yield from self._simgrid.sleep(span_s)
             if limit > 0:
                 left[0] = limit - span_s
             return 0
-        yield Sleep(limit)
+        yield from self._simgrid.sleep(limit)
         left[0] = 0.0
         return j.WALLTIME_REACHED
 
@@ -244,7 +234,7 @@ class SimgridExecution(Execution):
         n_cores = self._world.scenario.platform.hosts[host].n_cores
         for usage, flops in phases:
             yield from self.run_task(Exec([(host, flops)] * n_cores_used(usage, n_cores), ()))
-        yield partial(self._simgrid.count_down, all_ranks, host, job_host)
+        yield doing(partial(self._simgrid.count_down, all_ranks, host, job_host))
 
     def _amounts(self, job: SimJob, work: Work) -> tuple[Flops, Transfers]:
         """Return the flops of each executor, and the bytes between them. O(n²) if they communicate."""

@@ -110,7 +110,6 @@ Transfers: TypeAlias = Sequence[tuple[int, int, float]] | AllPairs
 class WorkTable:
     """The profiles of one workload. Without profile reuse, a profile is removed when the first job with it ends."""
 
-    workload: str
     works: dict[str, Work | None] = field(default_factory=dict)
 
     def knows(self, name: str) -> bool:
@@ -140,7 +139,7 @@ class WorkTable:
                 self.forget(part.name)
 
 
-def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iterable[str]) -> WorkTable:
+def resolve(profiles: Mapping[str, Mapping[str, Any]], used: Iterable[str]) -> WorkTable:
     """Resolve the profiles that a job or another profile uses, as in Batsim. O(profiles), without recursion."""
     done: dict[str, Work] = {}
     waiting = list(dict.fromkeys((*used, *_named_by_others(profiles))))
@@ -154,7 +153,7 @@ def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iter
         waiting.pop()
         if name not in done:
             done[name] = _resolved(name, described, done)
-    return WorkTable(workload, dict(done))
+    return WorkTable(dict(done))
 
 
 def _named_by_others(profiles: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
