@@ -67,8 +67,7 @@ ELSEWHERE = build/elsewhere/$(notdir $(PYTHON))
 elsewhere: $(FOREIGN)/ready
 	test -x $(ELSEWHERE)/bin/python || $(PYTHON) -m venv $(ELSEWHERE)
 	$(subst $(BIN),$(ELSEWHERE)/bin,$(PIP_INSTALL)) --editable '.[dev]'
-	PYTHONPATH=tests $(ELSEWHERE)/bin/python -m reliability.other_machine $(CORES:%=--cores %) $(LOAD:%=--load %) \
-	  -- -n $(or $(CORES),auto) $(TESTS)
+	CORES=$(CORES) LOAD=$(LOAD) tests/reliability/other_machine.sh $(ELSEWHERE)/bin/python -n $(or $(CORES),auto) $(TESTS)
 
 # N mutated messages, N/10 mutated files, and N/1000 messages to real processes.
 fuzz: N = 20000

@@ -1,12 +1,12 @@
 """Endurance: millions of exchanges through one server process, and very many jobs in one embedded run.
 
-    python -m reliability.endurance [--exchanges N] [--registered N] [--journal N] [--jobs N] [--policy NAME]
+    python -m reliability.endurance [--exchanges N] [--jobs N]
 
 The server is a real process with its own socket; a small peer ends a job and submits another in each exchange. After
 each hundredth of the exchanges, the server's memory, open files and CPU time are read from /proc. The same is done with
-policies that register jobs at run time. With a journal there are fewer exchanges: their cost must be the same at the
-end as at the beginning. The embedded runs are separate commands with all their files, and their peak memory is taken
-at a quarter, a half and all of the jobs.
+policies that register jobs at run time, for a tenth of the exchanges. With a journal there is a twentieth: their cost
+must be the same at the end as at the beginning. The embedded runs are separate commands with all their files, and their
+peak memory is taken at a quarter, a half and all of the jobs.
 
 Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, if the journal became slower, or
 if the second half of an embedded run's jobs takes more memory each than those before.
@@ -21,12 +21,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from support.patience import PATIENCE_S
 from support.process import Peer
@@ -56,20 +55,17 @@ class Reading(NamedTuple):
     rss_kb: int
     n_files: int
     cpu_s: float
-    wall_s: float
     journal_bytes: int = 0
 
 
-def read(pid: int, n: int, began_at: float, journal: Path | None = None) -> Reading:
+def read(pid: int, n: int, journal: Path | None = None) -> Reading:
     """Read a process of this machine from /proc."""
     place = Path("/proc") / str(pid)
     (rss,) = re.findall(r"^VmRSS:\s+(\d+) kB", (place / "status").read_text(), re.MULTILINE)
     fields = (place / "stat").read_text().rpartition(")")[2].split()
     size = 0 if journal is None else journal.stat().st_size
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
-    # patience: measured and reported only
-    wall_s = time.monotonic() - began_at
-    return Reading(n, int(rss), len(list((place / "fd").iterdir())), cpu_s, wall_s, size)
+    return Reading(n, int(rss), len(list((place / "fd").iterdir())), cpu_s, size)
 
 
 @contextmanager
@@ -83,12 +79,10 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
         errors = server.stderr.readline()
         if b"waiting for Batsim" not in errors:
             raise SystemExit(f"the server did not start: {(errors + server.stderr.read()).decode()}")
+        small: dict[str, Any] = {"dynamic": True, "n_alive": 20, "n_procs": 16} if policy in REGISTERING else {}
         try:
             with Peer(endpoint) as peer:
-                if policy in REGISTERING:
-                    yield server, LongTalk(peer.ask, dynamic=True, n_alive=20, n_procs=16)
-                else:
-                    yield server, LongTalk(peer.ask)
+                yield server, LongTalk(peer.ask, **small)
         finally:
             if server.poll() is None:
                 server.terminate()
@@ -101,14 +95,12 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
         journal = place / "journal" if has_journal else None
         more = () if journal is None else ("--journal", str(journal))
         with served(policy, place, *more) as (server, talk):
-            # patience: measured and reported only
-            began_at = time.monotonic()
             talk.begin()
-            readings = [read(server.pid, 0, began_at, journal)]
+            readings = [read(server.pid, 0, journal)]
             print(_line(readings[0]), flush=True)
             for index in range(1, n_readings + 1):
                 talk.go_on(n * index // n_readings - n * (index - 1) // n_readings)
-                readings.append(read(server.pid, n * index // n_readings, began_at, journal))
+                readings.append(read(server.pid, n * index // n_readings, journal))
                 print(_line(readings[-1]), flush=True)
             talk.end()
             assert server.stderr is not None
@@ -124,11 +116,8 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
 
 def _line(one: Reading) -> str:
     line = f"{one.n:>12,} jobs  {one.rss_kb / 1024:8.1f} MiB  {one.n_files:3} files  {one.cpu_s:9.1f} s CPU"
-    if one.n:
-        line += f"  {one.cpu_s / one.n * 1e6:6.1f} us each"
-    return (
-        line + (f"  {one.journal_bytes:>14,} bytes of journal" if one.journal_bytes else "") + f"  {one.wall_s:8.0f} s"
-    )
+    line += f"  {one.cpu_s / one.n * 1e6:6.1f} us each" if one.n else ""
+    return line + (f"  {one.journal_bytes:>14,} bytes of journal" if one.journal_bytes else "")
 
 
 def judge_memory(readings: list[Reading]) -> list[str]:
@@ -145,15 +134,11 @@ def judge_memory(readings: list[Reading]) -> list[str]:
 
 def judge_journal(readings: list[Reading]) -> list[str]:
     """Return whether the journal became slower; print the figures."""
-    first, last = readings[1], readings[-1]
-    before = readings[-2]
-    n = last.n - before.n
-    cpu = ((first.cpu_s - readings[0].cpu_s) / first.n, (last.cpu_s - before.cpu_s) / n)
     # The first message, with its machine, is there before the first exchange that is counted.
-    size = (
-        (first.journal_bytes - readings[0].journal_bytes) / first.n,
-        (last.journal_bytes - before.journal_bytes) / n,
-    )
+    quarters = (readings[0], readings[1]), (readings[-2], readings[-1])
+    cpu = [(last.cpu_s - first.cpu_s) / (last.n - first.n) for first, last in quarters]
+    size = [(last.journal_bytes - first.journal_bytes) / (last.n - first.n) for first, last in quarters]
+    n = readings[-1].n - readings[-2].n
     print(f"first quarter: {cpu[0] * 1e6:.1f} us and {size[0]:.0f} bytes an exchange")
     print(f"last quarter:  {cpu[1] * 1e6:.1f} us and {size[1]:.0f} bytes an exchange")
     wrong = []
@@ -161,9 +146,8 @@ def judge_journal(readings: list[Reading]) -> list[str]:
         costs = f"{cpu[1] * 1e6:.1f} us at the end, {cpu[0] * 1e6:.1f} at the beginning"
         wrong.append(f"with a journal an exchange costs {costs}; expected less than {MAX_DEARER:g} times as much")
     if (size[1] - (1 + MAX_GROWTH) * size[0]) * n > SOME_MESSAGES_BYTES:
-        wrong.append(
-            f"the journal grows by {size[1]:.0f} bytes an exchange at the end, by {size[0]:.0f} at the beginning"
-        )
+        sizes = f"{size[1]:.0f} bytes an exchange at the end, by {size[0]:.0f} at the beginning"
+        wrong.append(f"the journal grows by {sizes}")
     return wrong
 
 
@@ -186,9 +170,7 @@ def embedded(policy: str, n_jobs: int) -> list[tuple[int, int]]:
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode:
                 raise SystemExit(f"a run of {n} jobs ended with exit code {process.returncode}")
-            with (place / "out_jobs.csv").open() as rows:
-                n_rows = sum(1 for _ in rows) - 1
-            if n_rows != n:
+            if (n_rows := (place / "out_jobs.csv").read_bytes().count(b"\n") - 1) != n:
                 raise SystemExit(f"a run of {n} jobs has {n_rows} rows")
             cpu_s = usage.ru_utime + usage.ru_stime
             written = sum(path.stat().st_size for path in place.glob("out*"))
@@ -216,45 +198,34 @@ def judge_peaks(peaks: list[tuple[int, int]]) -> list[str]:
 
 def _write_jobs(path: Path, n_jobs: int) -> None:
     """Write small jobs that come one a second and run a minute each, on a third of the machine."""
-    with path.open("w") as file:
-        profiles = {f"d{kind}": {"type": "delay", "delay": 10 + kind} for kind in range(50)}
-        file.write(f'{{"nb_res": 64, "profiles": {json.dumps(profiles)}, "jobs": [\n')
-        for number in range(n_jobs):
-            kind = number % 50
-            file.write(
-                f'{"," if number else ""}{{"id": {number}, "subtime": {number}, "walltime": {20 + kind}, '
-                f'"res": {1 << (number % 3)}, "profile": "d{kind}"}}\n'
-            )
-        file.write("]}\n")
+    profiles = {f"d{kind}": {"type": "delay", "delay": 10 + kind} for kind in range(50)}
+    jobs = [
+        {"id": n, "subtime": n, "walltime": 20 + n % 50, "res": 1 << (n % 3), "profile": f"d{n % 50}"}
+        for n in range(n_jobs)
+    ]
+    path.write_text(json.dumps({"nb_res": 64, "profiles": profiles, "jobs": jobs}))
 
 
 def main() -> int:
     """Run what is asked for. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exchanges", type=natural, default=200_000, help="0 leaves that out (default %(default)s)")
-    parser.add_argument("--registered", type=natural, help="jobs of each policy that registers some (default: a tenth)")
-    parser.add_argument("--journal", type=natural, help="exchanges with a journal (default: a twentieth of the others)")
     parser.add_argument("--jobs", type=natural, default=50_000, help="of the embedded run (default %(default)s)")
-    parser.add_argument("--policy", default="fcfs")
     args = parser.parse_args()
-    wrong: list[str] = []
-    if args.exchanges:
-        print(f"one server, policy {args.policy}")
-        wrong += judge_memory(converse(args.policy, args.exchanges, min(100, args.exchanges)))
-    n_registered = args.exchanges // 10 if args.registered is None else args.registered
-    for policy in REGISTERING if n_registered else ():
-        print(f"one server, policy {policy}, which registers jobs")
-        wrong += judge_memory(converse(policy, n_registered, min(100, n_registered)))
-    n_journal = args.exchanges // 20 if args.journal is None else args.journal
-    if n_journal:
+    problems: list[str] = []
+    for policy, n in (("fcfs", args.exchanges), *((policy, args.exchanges // 10) for policy in REGISTERING)):
+        if n:
+            print(f"one server, policy {policy}")
+            problems += judge_memory(converse(policy, n, min(100, n)))
+    if n_journal := args.exchanges // 20:
         print("one server with a journal")
-        wrong += judge_journal(converse(args.policy, n_journal, min(4, n_journal), has_journal=True))
+        problems += judge_journal(converse("fcfs", n_journal, min(4, n_journal), has_journal=True))
     if args.jobs:
         print("one embedded run")
-        wrong += judge_peaks(embedded(args.policy, args.jobs))
-    for text in wrong:
+        problems += judge_peaks(embedded("fcfs", args.jobs))
+    for text in problems:
         print(f"endurance: {text}", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

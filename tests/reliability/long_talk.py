@@ -11,12 +11,7 @@ from typing import Any
 from pybatsched.core import events as e
 from pybatsched.protocol import Message, v4
 
-_ENDS = (
-    (e.COMPLETED_SUCCESSFULLY, 0),
-    (e.COMPLETED_SUCCESSFULLY, 0),
-    (e.COMPLETED_FAILED, 1),
-    (e.COMPLETED_WALLTIME_REACHED, -1),
-)
+_ENDS = (*[(e.COMPLETED_SUCCESSFULLY, 0)] * 2, (e.COMPLETED_FAILED, 1), (e.COMPLETED_WALLTIME_REACHED, -1))
 #: So many profiles all jobs share.
 _N_KINDS = 50
 
@@ -40,7 +35,6 @@ class LongTalk:
         profile: dict[str, Any] | None = None,
         n_alive: int = 100,
         n_procs: int = 64,
-        seed: int = 1,
     ) -> None:
         self._ask = ask
         self._dynamic, self._reuses_profiles = dynamic, reuses_profiles
@@ -48,7 +42,7 @@ class LongTalk:
         self._static = {f"d{kind}": profile or delay for kind, delay in enumerate(delays)}
         self._n_alive = n_alive
         self._n_procs = n_procs
-        self._random = random.Random(seed).random
+        self._random = random.Random(1).random
         self._now = 0.0
         self._waiting: set[str] = set()
         self._running: list[str] = []
@@ -56,11 +50,7 @@ class LongTalk:
         self._profile_of: dict[str, str] = {}  # of jobs that are not over
         self._calls: list[float] = []
         self._due: list[e.Event] = []  # what the last reply leads to, at the same instant
-        self.n_submitted = 0
-        self.n_registered = 0
-        self.n_killed = 0
-        self.n_ended = 0
-        self.n_exchanges = 0
+        self.n_submitted = self.n_registered = self.n_killed = self.n_ended = self.n_exchanges = 0
 
     def begin(self) -> None:
         """Start the simulation, and submit the initial jobs."""

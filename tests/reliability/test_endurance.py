@@ -52,7 +52,6 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
 def little_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let less be kept of the last jobs, so that a test needs fewer jobs to see what grows."""
     monkeypatch.setattr(finished_jobs, "N_RECENT", 64)
-    monkeypatch.setattr(finished_jobs, "_N_FRESH", 32)
 
 
 @pytest.mark.usefixtures("little_kept")
@@ -96,10 +95,10 @@ def test_a_server_opens_no_more_files(tmp_path: Path) -> None:
     with Server("--policy", "fcfs", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         talk = LongTalk(peer.ask)
         talk.begin()
-        readings = [read(server.process.pid, 0, 0.0, journal)]
+        readings = [read(server.process.pid, 0, journal)]
         for _ in range(4):
             talk.go_on(250)
-            readings.append(read(server.process.pid, talk.n_exchanges, 0.0, journal))
+            readings.append(read(server.process.pid, talk.n_exchanges, journal))
         talk.end()
         assert server.finish() == 0
         assert quantity(talk.n_ended, "job") in server.errors
@@ -109,7 +108,7 @@ def test_a_server_opens_no_more_files(tmp_path: Path) -> None:
 
 
 def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
-    flat = [Reading(n, 40_000, 13, n / 1e4, 0.0, 500 * n) for n in range(0, 1_001, 100)]
+    flat = [Reading(n, 40_000, 13, n / 1e4, 500 * n) for n in range(0, 1_001, 100)]
     assert judge_memory(flat) == []
     assert judge_journal(flat) == []
     leaking = [one._replace(rss_kb=40_000 + 3 * one.n) for one in flat]
@@ -117,9 +116,7 @@ def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -
     assert judge_memory([*flat[:-1], flat[-1]._replace(n_files=14)]) == ["the number of open files changed"]
     dearer = [one._replace(cpu_s=one.n**2 / 1e6, journal_bytes=one.n**2) for one in flat]
     assert len(judge_journal(dearer)) == 2
-    longer = [
-        one._replace(journal_bytes=90_000 + 500 * one.n) for one in flat[:-1]
-    ]  # its begin is long, and counts not
+    longer = [one._replace(journal_bytes=90_000 + 500 * one.n) for one in flat[:-1]]  # its begin does not count
     assert len(judge_journal([*longer, flat[-1]._replace(journal_bytes=90_000 + 60_000 + 500 * 1_000)])) == 1
     assert judge_peaks([(250, 230_000), (500, 412_000), (1_000, 776_000)]) == []
     assert len(judge_peaks([(250, 230_000), (500, 412_000), (1_000, 976_000)])) == 1
@@ -128,7 +125,7 @@ def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_short_run_is_not_reported_as_slower() -> None:
     ticks = (0.50, 0.50, 0.51, 0.51, 0.53)
-    short = [Reading(62 * n, 40_000, 14, cpu_s, 0.0, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
+    short = [Reading(62 * n, 40_000, 14, cpu_s, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
     assert judge_journal([*short[:-1], short[-1]._replace(journal_bytes=short[-1].journal_bytes + 4_000)]) == []
 
 
@@ -141,6 +138,6 @@ def test_runs_of_a_few_jobs_are_not_reported_as_growing() -> None:
 
 def test_the_first_message_in_a_journal_hides_no_growth() -> None:
     sizes = (25_000, 56_000, 87_000, 118_000, 155_200)  # 500 bytes an exchange, and 600 in the last quarter
-    growing = [Reading(62 * n, 40_000, 14, 0.5, 0.0, size) for n, size in enumerate(sizes)]
+    growing = [Reading(62 * n, 40_000, 14, 0.5, size) for n, size in enumerate(sizes)]
     message = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
     assert judge_journal(growing) == [message]

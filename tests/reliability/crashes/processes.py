@@ -142,8 +142,7 @@ def start(
         os.environ.update({"TMPDIR": str(scratch_of(cwd)), **(environ or {})})
         _become(cwd, errors_path, theirs, largest_file)
         if is_new:
-            variables = {**os.environ, **(hooked(own) if own is not None else {})}
-            os.execve(sys.executable, [sys.executable, "-P", "-m", "pybatsched", *args], variables)
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "pybatsched", *args])
         sys.argv[1:] = args
         counter = None if own is None else self_kill.arm(own)
         code = __main__.main()

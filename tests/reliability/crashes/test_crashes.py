@@ -52,96 +52,75 @@ def test_each_function_that_shows_progress_exists() -> None:
     assert self_kill.PROGRESS_CALLS.keys() - defined == set()
 
 
-BREAKS_DOWN = """
-from reliability.crashes import __main__ as crashes
-def breaks_down(*_): raise OSError("no room")
-crashes.attempt, crashes.KINDS["simulator"] = breaks_down, lambda folder: None
-crashes.main(["--only", "simulator:0"])
-"""
-
-
-def test_an_incomplete_series_of_crashes_fails() -> None:
-    done = python("-c", BREAKS_DOWN)
-    assert done.returncode == 1
-    assert done.stderr.endswith("OSError: no room\n")
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The prefix of a complete run, with its journal."""
+    checks.write_inputs(tmp_path)
+    assert run_cli(*simulation.command(tmp_path), cwd=tmp_path).returncode == 0
+    return tmp_path / simulation.PREFIX
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A directory with a complete run and its journal."""
-    checks.write_inputs(tmp_path)
-    assert run_cli(*simulation.command(tmp_path), cwd=tmp_path).returncode == 0
-    return tmp_path
+def journal(run: Path) -> Path:
+    return run.parents[1] / simulation.JOURNAL
 
 
-def test_mixed_results_of_two_runs_are_detected(run: Path) -> None:
-    prefix = run / simulation.PREFIX
-    whole = checks.results_at(prefix)
-    checks.check_results(found := Found(), prefix, whole)
+def set_running(run: Path) -> Path:
+    """Change the state of a run, and return the path of its mark."""
+    state = Path(f"{run}{run_state.MARK}")
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
+    return state
+
+
+def test_mixed_results_of_two_runs_and_other_files_are_detected(run: Path) -> None:
+    whole = checks.results_at(run)
+    checks.check_results(found := Found(), run, whole)
+    checks.check_next_results(found, run, whole)
     assert found.problems == []
-    Path(f"{prefix}_summary.json").write_text("{}")
-    checks.check_results(found, prefix, whole)
+    shutil.copy(f"{run}_jobs.csv", f"{run}.part_jobs.csv")
+    checks.check_next_results(found, run, whole)
+    assert found.problems.pop() == "beside the next results there is ['a.part_jobs.csv']"
+    Path(f"{run}_summary.json").write_text("{}")
+    checks.check_results(found, run, whole)
     assert found.problems == ["the results are neither those before nor the new ones"]
-    checks.check_next_results(found := Found(), prefix, whole)
-    assert found.problems == ["the results of the next run are not those of an undisturbed one"]
+    checks.check_next_results(found := Found(), run, whole)
+    assert found.problems[0] == "the results of the next run are not those of an undisturbed one"
 
 
 def test_lost_earlier_results_are_detected(run: Path) -> None:
-    prefix = run / simulation.PREFIX
-    state, whole = Path(f"{prefix}{run_state.MARK}"), checks.results_at(prefix)
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
-    checks.check_results(found := Found(), prefix, None, earlier=whole)
-    assert found.problems == []
+    whole = checks.results_at(run)
+    set_running(run)
+    checks.check_results(found := Found(), run, None, earlier=whole)
     for suffix in whole:
-        Path(f"{prefix}{suffix}").rename(f"{prefix}.part{suffix}")
-    checks.check_results(found, prefix, None)
+        Path(f"{run}{suffix}").rename(f"{run}.part{suffix}")
+    checks.check_results(found, run, None)
     assert found.problems == []
-    checks.check_results(found, prefix, None, earlier=whole)
+    checks.check_results(found, run, None, earlier=whole)
     assert found.problems == ["the results before are gone, and there are no new ones"]
 
 
-def test_files_left_beside_results_are_detected(run: Path) -> None:
-    prefix = run / simulation.PREFIX
-    shutil.copy(f"{prefix}_jobs.csv", f"{prefix}.part_jobs.csv")
-    checks.check_next_results(found := Found(), prefix, checks.results_at(prefix))
-    assert found.problems == ["beside the next results there is ['a.part_jobs.csv']"]
-
-
 def test_a_lock_that_stays_is_detected(run: Path) -> None:
-    prefix = run / simulation.PREFIX
-    state = Path(f"{prefix}{run_state.MARK}")
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
-    with locks.held(state, "taken"):
-        checks.check_results(found := Found(), prefix, checks.results_at(prefix))
+    with locks.held(set_running(run), "taken"):
+        checks.check_results(found := Found(), run, checks.results_at(run))
     assert "the mark's lock is still held" in found.problems
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100, 2000, -1])
-def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
-    path = run / "j.pbj"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:cut])
-    checks.check_journal(found := Found(), path, whole)
-    assert found.problems == []
-
-
-def test_a_journal_that_lacks_answered_messages_is_detected(run: Path) -> None:
-    path = run / "j.pbj"
-    whole = path.read_bytes()
-    n = sum(exchange.is_answered for exchange in JournalReader(path).exchanges())
-    path.write_bytes(whole[:-100])
-    checks.check_journal(found := Found(), path, whole, n)
-    assert found.problems == []
-    path.write_bytes(whole[: len(whole) // 2])
-    checks.check_journal(found, path, whole, n)
+def test_what_is_lost_of_a_journal_is_detected(journal: Path) -> None:
+    whole = journal.read_bytes()
+    n = sum(exchange.is_answered for exchange in JournalReader(journal).exchanges())
+    for cut, n_requests in ((0, 0), (1, 0), (100, 0), (2000, 0), (-1, 0), (-100, n)):
+        journal.write_bytes(whole[:cut])
+        checks.check_journal(found := Found(), journal, whole, n_requests)
+        assert found.problems == []
+    journal.write_bytes(whole[: len(whole) // 2])
+    checks.check_journal(found, journal, whole, n)
     assert [problem.partition(",")[0] for problem in found.problems] == [f"message {n} came"]
 
 
-def test_a_damaged_journal_is_detected(run: Path) -> None:
-    path = run / "j.pbj"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
-    checks.check_journal(found := Found(), path, whole)
+def test_a_damaged_journal_is_detected(journal: Path) -> None:
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
+    checks.check_journal(found := Found(), journal, whole)
     assert found.problems[0] == "the journal is no beginning of an undisturbed one"
     assert found.problems[1].startswith("the journal cannot be read: ")
 

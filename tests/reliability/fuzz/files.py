@@ -196,27 +196,24 @@ def simulated() -> list[bytes]:
     return found
 
 
-PLATFORM: Final = """<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <config id="General"><prop id="network/model" value="CM02"/></config>
- <zone id="site" routing="Full">
-  <prop id="site" value="R&amp;D"/>
+PLATFORM: Final = (
+    platforms.HEAD
+    + """ <config id="General"><prop id="network/model" value="CM02"/></config>
+ <zone id="site" routing="Full"><prop id="site" value="R&amp;D"/>
   <cluster id="nodes" prefix="n" suffix=".x" radical="0-3,7" speed="1Gf,2f" core="2" bw="1GBps" lat="1us">
    <prop id="cores" value="2"/><prop id="watt_per_state" value="95.0:98.0:200.0, 93.0:95.0:170.0"/>
-   <prop id="watt_off" value="10"/><prop id="sleep_pstates" value="1:1:1"/><prop id="memory_gb" value="128"/>
-  </cluster>
+   <prop id="watt_off" value="10"/><prop id="sleep_pstates" value="1:1:1"/><prop id="memory_gb" value="128"/></cluster>
   <zone id="front" routing="Full"><host id="master_host" speed="1Gf" coordinates="0 0 0">
    <prop id="wattage_per_state" value="100:200"/></host></zone>
   <host id="alone" speed="98.095Mf" pstate="0"><prop id="role" value="storage"/>
    <disk id="d" read_bw="1" write_bw="1"/></host>
-  <link id="l" bandwidth="125MBps" latency="50us" sharing_policy="SHARED"/>
-  <router id="r"/>
+  <link id="l" bandwidth="125MBps" latency="50us" sharing_policy="SHARED"/><router id="r"/>
   <route src="alone" dst="r"><link_ctn id="l"/></route>
   <zoneRoute src="nodes" dst="front" gw_src="nnodes_router.x" gw_dst="master_host"><link_ctn id="l"/></zoneRoute>
  </zone>
 </platform>
 """
+)
 
 
 def platform() -> list[bytes]:
@@ -281,18 +278,14 @@ def campaign_files() -> list[bytes]:
     """Campaign files: the example, alone and with each table of the documentation, and those of published studies."""
     example = (ROOT / "examples" / "campaign.toml").read_text()
     head = 'repeats = 2\nkeep = "jobs"\ntau_s = 10.0\neach = ["user"]\nbaseline = "fcfs"\n'
-    policies = (
-        '[[policy]]\nname = "redirection"\n[[policy]]\nname = "ujfb"\noptions = { swap = "fixed", swap_out = 1 }\n'
-    )
-    more = [block for block in _docs("toml") if re.match(r"\[\[(workload|platform|chart)|\[tune", block)]
-    more.append('[[workload]]\nname = "log"\nfile = "log.swf.gz"\nfrom = "1d"\nto = "2w"\n'
-                '[[workload]]\nname = "drawn"\ngenerate = { model = "poisson", procs = 64, days = 2.5, load = 0.8 }\n'
-                '[[policy]]\nname = "conservative"\nlabel = "cbf"\noptions = { compression = [true, false] }\n'
-                'platforms = ["own"]\n[[chart]]\nfigure = "mean_wait_s"\nby = "compression"\n'
-                'where = { policy = "cbf" }\n'
-                )  # fmt: skip
-    studies = sorted((ROOT / "studies").rglob("quick.toml"))
-    texts = [example, *(f"{head}{example}{policies}{block}" for block in more), *(path.read_text() for path in studies)]
+    tables = """[[policy]]\nname = "redirection"\n[[policy]]\nname = "ujfb"\noptions = { swap = "fixed", swap_out = 1 }
+[[policy]]\nname = "conservative"\nlabel = "cbf"\nplatforms = ["own"]\noptions = { compression = [true, false] }
+[[workload]]\nname = "poisson"\ngenerate = { model = "poisson", procs = 64, days = 2.5, load = 0.8 }
+"""
+    blocks = [block for block in _docs("toml") if re.match(r"\[\[(workload|platform|chart)|\[tune", block)]
+    whole = [block for block in _docs("toml") if block.startswith("name = ")]
+    studies = [path.read_text() for path in sorted((ROOT / "studies").rglob("quick.toml"))]
+    texts = [example, *(f"{head}{example}{tables}{block}" for block in ("", *blocks)), *whole, *studies]
     return [text.encode() for text in texts]
 
 

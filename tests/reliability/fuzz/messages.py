@@ -12,7 +12,8 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from support import fingerprints
 from support.places import ROOT
@@ -149,137 +150,95 @@ def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], code
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
 
 
-def _all_of(batsim: int, side: str) -> tuple[bytes, ...]:
-    both = (*all_talks(batsim), *recorded(batsim))
-    return tuple(dict.fromkeys(raw for talk in both for raw in getattr(talk, side)))
-
-
-def _one(found: Callable[[], Sequence[bytes]]) -> Callable[[Dice], tuple[Sequence[bytes], Iterator[bytes]]]:
-    known = functools.cache(found)
-
-    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        seeds = known()
-        return (), iter([mutated(dice, dice.choice(seeds), dice.choice(seeds))])
-
-    return pieces
-
-
-def _decoded(codec: Callable[[], Codec], side: str) -> Callable[[Iterable[bytes]], None]:
-    """Read a message, write what was read, and read that; with Batsim 4 it must be the same."""
-
-    def feed(pieces: Iterable[bytes]) -> None:
-        for raw in pieces:
-            message = getattr(codec(), f"decode_{side}")(raw)
-            again = getattr(codec(), f"decode_{side}")(getattr(codec(), f"encode_{side}")(message))
-            if again != message and codec() is v4:  # the codec of Batsim 5 keeps state, and has two spellings
-                raise NotDocumentedError(f"read {message}, but when it was written again {again}")
-
-    return feed
-
-
-def _handshake(pieces: Iterable[bytes]) -> None:
-    for raw in pieces:
-        (read_greeting if is_greeting(raw) else read_hello)(raw)
-
-
-def _greetings() -> tuple[bytes, ...]:
-    both = [*talks("easy", 5), *talks("ujfb", 5), *recorded(5)]
-    return tuple(dict.fromkeys(raw for talk in both for raw in (talk.requests[0], talk.replies[0])))
-
-
-def lead_and_mutated(
-    dice: Dice, every: Sequence[Talk], side: str, max_lead: int = _MAX_LEAD
-) -> tuple[Sequence[bytes], Iterator[bytes]]:
-    """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
-    number = dice.below(len(every))
-    messages, others = getattr(every[number], side), getattr(dice.choice(every), side)
-    at = int(min(len(messages), max_lead) * dice.part() ** 3)
-    return (b"%d" % number, *messages[:at]), mutated_conversation(dice, messages, others, at)
-
-
 @functools.cache
 def all_talks(batsim: int) -> tuple[Talk, ...]:
     """Return the conversations of all policies."""
     return tuple(talk for policy in POLICIES for talk in talks(policy, batsim))
 
 
-def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
-    """Return what makes a case of a conversation, and what feeds it to a new session."""
-
-    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        return lead_and_mutated(dice, found(), "requests")
-
-    def feed(given: Iterable[bytes]) -> None:
-        messages = iter(given)
-        number = int(next(messages))
-        session = found()[number].session()
-        if number % 4 == 0:
-            session.record_in(JournalWriter(scratch() / "fuzz.pbj"))
-        try:
-            for raw in messages:
-                session.handle_parts([raw])
-                if session.finished:
-                    break
-            diagnose(session.engine)
-        except PybatschedError as error:
-            session.error_reply(error)
-            raise
-        finally:
-            session.close("fuzzed")
-
-    return pieces, feed
+@functools.cache
+def _messages(batsim: int, side: str) -> tuple[bytes, ...]:
+    both = (*all_talks(batsim), *recorded(batsim))
+    return tuple(dict.fromkeys(raw for talk in both for raw in getattr(talk, side)))
 
 
-def _in_simulator(batsim: int) -> tuple[Any, Any]:
-    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        return lead_and_mutated(dice, all_talks(batsim), "replies")
-
-    def feed(replies: Iterable[bytes]) -> None:
-        coming = iter(replies)
-        make = all_talks(batsim)[int(next(coming))].fake
-        assert make is not None
-
-        def answer(_raw: bytes) -> bytes:
-            reply = next(coming, None)
-            if reply is None:
-                raise PeerLostError("it says no more")
-            return reply
-
-        try:
-            make().run(answer)
-        except Refused as error:
-            assert isinstance(error.__cause__, RemoteProtocolError)
-            raise error.__cause__ from None
-
-    return pieces, feed
+@functools.cache
+def _greetings() -> tuple[bytes, ...]:
+    both = [*talks("easy", 5), *talks("ujfb", 5), *recorded(5)]
+    return tuple(dict.fromkeys(raw for talk in both for raw in (talk.requests[0], talk.replies[0])))
 
 
-def targets() -> dict[str, tuple[Target, float]]:
-    """Return the targets by name, each with its share of all mutations."""
-    made: list[tuple[Target, float]] = []
-    for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
-        for side, kind in (("requests", "events"), ("replies", "decisions")):
-            pieces = _one(functools.partial(_all_of, batsim, side))
-            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 19.5))
-    made.append((Target("handshake5", _one(_greetings), _handshake), 4))
-    for batsim in (4, 5):
-        for policy in POLICIES:
-            pieces, feed = _in_session(functools.partial(talks, policy, batsim))
-            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 0.6))
-        pieces, feed = _in_session(functools.partial(recorded, batsim))
-        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 1.5))
-        pieces, feed = _in_simulator(batsim)
-        made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 1.5))
-    return {target.name: (target, share) for target, share in made}
+# --- cases ---
 
 
-def server_targets() -> dict[str, tuple[Target, float]]:
-    """Return the one target of real processes."""
+def _message(known: Callable[[], Sequence[bytes]], dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    """Make a case of one mutated message."""
+    return (), iter([mutated(dice, dice.choice(known()), dice.choice(known()))])
 
-    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        return lead_and_mutated(dice, _served_talks(), "requests", _MAX_SERVER_LEAD)
 
-    return {"server": (Target("server", pieces, _to_server, _N_MUTATED), 1)}
+def _conversation(
+    known: Callable[[], Sequence[Talk]], side: str, max_lead: int, dice: Dice
+) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
+    every = known()
+    number = dice.below(len(every))
+    messages, others = getattr(every[number], side), getattr(dice.choice(every), side)
+    at = int(min(len(messages), max_lead) * dice.part() ** 3)
+    return (b"%d" % number, *messages[:at]), mutated_conversation(dice, messages, others, at)
+
+
+# --- what reads them ---
+
+
+def _to_codec(codec: Callable[[], Codec], side: str, pieces: Iterable[bytes]) -> None:
+    """Read a message, write what was read, and read that; with Batsim 4 it must be the same."""
+    for raw in pieces:
+        message = getattr(codec(), f"decode_{side}")(raw)
+        again = getattr(codec(), f"decode_{side}")(getattr(codec(), f"encode_{side}")(message))
+        if again != message and codec() is v4:  # the codec of Batsim 5 keeps state, and has two spellings
+            raise NotDocumentedError(f"read {message}, but when it was written again {again}")
+
+
+def _to_handshake(pieces: Iterable[bytes]) -> None:
+    for raw in pieces:
+        (read_greeting if is_greeting(raw) else read_hello)(raw)
+
+
+def _to_session(known: Callable[[], Sequence[Talk]], given: Iterable[bytes]) -> None:
+    messages = iter(given)
+    number = int(next(messages))
+    session = known()[number].session()
+    if number % 4 == 0:
+        session.record_in(JournalWriter(scratch() / "fuzz.pbj"))
+    try:
+        for raw in messages:
+            session.handle_parts([raw])
+            if session.finished:
+                break
+        diagnose(session.engine)
+    except PybatschedError as error:
+        session.error_reply(error)
+        raise
+    finally:
+        session.close("fuzzed")
+
+
+def _to_simulator(batsim: int, given: Iterable[bytes]) -> None:
+    replies = iter(given)
+    make = all_talks(batsim)[int(next(replies))].fake
+    assert make is not None
+
+    def answer(_raw: bytes) -> bytes:
+        reply = next(replies, None)
+        if reply is None:
+            raise PeerLostError("it says no more")
+        return reply
+
+    try:
+        make().run(answer)
+    except Refused as error:
+        assert isinstance(error.__cause__, RemoteProtocolError)
+        raise error.__cause__ from None
 
 
 def _to_server(given: Iterable[bytes]) -> None:
@@ -312,3 +271,27 @@ def _to_server(given: Iterable[bytes]) -> None:
 @functools.cache
 def _served_talks() -> Sequence[Talk]:
     return [talk for talk in (*all_talks(4), *all_talks(5)) if talk.words]
+
+
+def targets() -> dict[str, tuple[Target, float]]:
+    """Return the targets by name, each with its share of all mutations."""
+    made: list[tuple[Target, float]] = [(Target("handshake5", partial(_message, _greetings), _to_handshake), 4)]
+    for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
+        for side, kind in (("requests", "events"), ("replies", "decisions")):
+            pieces = partial(_message, partial(_messages, batsim, side))
+            made.append((Target(f"codec{batsim}-{kind}", pieces, partial(_to_codec, codec, kind)), 19.5))
+    for batsim in (4, 5):
+        kinds = {policy: (partial(talks, policy, batsim), 0.6) for policy in POLICIES}
+        for name, (known, share) in (kinds | {"recorded": (partial(recorded, batsim), 1.5)}).items():
+            conversation, is_recorded = partial(_conversation, known, "requests", _MAX_LEAD), name == "recorded"
+            session = partial(_to_session, known)
+            made.append((Target(f"session{batsim}-{name}", conversation, session, _N_MUTATED, is_recorded), share))
+        conversation = partial(_conversation, partial(all_talks, batsim), "replies", _MAX_LEAD)
+        made.append((Target(f"simulator{batsim}", conversation, partial(_to_simulator, batsim), _N_MUTATED), 1.5))
+    return {target.name: (target, share) for target, share in made}
+
+
+def server_targets() -> dict[str, tuple[Target, float]]:
+    """Return the one target of real processes."""
+    conversation = partial(_conversation, _served_talks, "requests", _MAX_SERVER_LEAD)
+    return {"server": (Target("server", conversation, _to_server, _N_MUTATED), 1)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -186,12 +186,9 @@ def _containers(value: Any) -> list[Any]:
     for one in found:
         if len(found) > 3000:
             break
-        found += [part for part in _members(one) if isinstance(part, dict | list) and part]
+        members = one.values() if isinstance(one, dict) else one
+        found += [part for part in members if isinstance(part, dict | list) and part]
     return found
-
-
-def _members(one: Any) -> Iterable[Any]:
-    return one.values() if isinstance(one, dict) else one
 
 
 def change_value(dice: Dice, value: Any) -> None:

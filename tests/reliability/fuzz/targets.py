@@ -65,20 +65,18 @@ class Target:
     n_mutated: int = 1
     plays: bool = False
 
-    @property
-    def n_bytes(self) -> int:
-        """How many bytes make a case."""
-        return 8 + 16 * self.n_mutated
-
-    @property
     def batches(self) -> st.SearchStrategy[bytes]:
         """Draw the bytes of some cases."""
-        return st.binary(min_size=_BATCH * self.n_bytes, max_size=_BATCH * self.n_bytes)
+        n = _BATCH * self._n_bytes()
+        return st.binary(min_size=n, max_size=n)
 
     def cases(self, batch: bytes) -> Iterator[tuple[Sequence[bytes], Iterator[bytes]]]:
         """Return the cases of some bytes."""
-        for at in range(0, len(batch), self.n_bytes):
-            yield self.pieces(Dice(batch[at : at + self.n_bytes] + _PLAIN))
+        n = self._n_bytes()
+        return (self.pieces(Dice(batch[at : at + n] + _PLAIN)) for at in range(0, len(batch), n))
+
+    def _n_bytes(self) -> int:
+        return 8 + 16 * self.n_mutated
 
 
 @dataclass
@@ -191,7 +189,7 @@ def run(target: Target, n: int, seed: int, *, most: int = 5) -> TargetResults:
 
     with WorkLimit(CPU_S) as limit:
         with contextlib.suppress(_EnoughError):
-            draw(target.batches, f"{seed} {target.name}", n // _BATCH + 2, play)
+            draw(target.batches(), f"{seed} {target.name}", n // _BATCH + 2, play)
         results.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         results.findings = [replace(one, pieces=shrunk(target, one, limit)) for one in found.values()]
     return results

@@ -142,7 +142,7 @@ def test_the_same_seed_gives_the_same_cases() -> None:
                 def play(batch: bytes) -> None:
                     cases.extend((lead, next(more)) for lead, more in target.cases(batch))  # noqa: B023
 
-                draw(target.batches, f"7 {target.name}", 2, play)
+                draw(target.batches(), f"7 {target.name}", 2, play)
             assert both[0] == both[1]
             assert len(set(map(repr, both[0]))) > 4
 

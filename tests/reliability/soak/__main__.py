@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from typing import Final
 from support.patience import PATIENCE_S, no_longer_than
 
 from pybatsched.cli.common.arguments import positive
-from reliability.cases import MOST_TRIES, draw, smallest
+from reliability.cases import MOST_TRIES, draw, smallest, table
 from reliability.soak.checks import Verdict, judge
 from reliability.soak.random_scenes import POLICIES, scenes
 from reliability.soak.scenes import Scene, scene_in, text_of
@@ -34,13 +34,11 @@ KEPT: Final = Path("build/soak")
 _CHUNK: Final = 25
 _SHOWN: Final = 5
 _NAMES: Final = re.compile(r"\S*\d\S*( \S*\d\S*)*")
-COLUMNS: Final = {
+_COLUMNS: Final = {
     "policy": "policy", "runs": "runs", "jobs": "jobs", "outages": "outages", "kills": "kills by others",
     "registered": "jobs registered by others", "segments": "jobs registered by the policy", "messages": "messages",
     "ratio": "most messages an event", "failures": "failures",
 }  # fmt: skip
-#: Returns the problems of a scene; no problems means that it passes.
-Problems = Callable[[Scene], list[str]]
 
 
 @dataclass(slots=True)
@@ -48,25 +46,22 @@ class Row:
     """The results of the runs of one policy; `failures` are seeds with their problems."""
 
     policy: str
-    runs: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     ratio: float = 0.0
     cpu_s: float = 0.0
     failures: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def add(self, other: Row) -> None:
-        """Add the results of another process."""
-        self.runs += other.runs
+        """Add the results of other runs."""
         self.counts += other.counts
         self.ratio = max(self.ratio, other.ratio)
         self.cpu_s += other.cpu_s
         self.failures += other.failures
 
-    def cells(self) -> list[str]:
-        """Return its columns as text."""
-        counted = {key: f"{self.counts[key]:,}" for key in COLUMNS}
-        known = {"policy": self.policy, "runs": f"{self.runs:,}", "ratio": f"{self.ratio:.2f}"}
-        return [(counted | known | {"failures": f"{len(self.failures):,}"})[key] for key in COLUMNS]
+    def cells(self) -> list[object]:
+        """Return its columns."""
+        other = {"policy": self.policy, "ratio": f"{self.ratio:.2f}", "failures": len(self.failures)}
+        return [other.get(key, self.counts[key]) for key in _COLUMNS]
 
 
 def judged(scene: Scene, *, socket: bool = False) -> Verdict:
@@ -80,11 +75,7 @@ def judged(scene: Scene, *, socket: bool = False) -> Verdict:
 
 
 def kind(problem: str) -> str:
-    """Return what problems of one kind share: their text without names and numbers.
-
-    >>> kind("w0!3 is started and does not wait")
-    '# is started and does not wait'
-    """
+    """Return what problems of one kind share: their text without names and numbers."""
     return _NAMES.sub("#", problem)[:60]
 
 
@@ -99,7 +90,9 @@ def drawn(policy: str, seed: int) -> Scene:
     return found[-1]
 
 
-def shrunk(policy: str, seed: int, problems: Problems, most_tries: int = MOST_TRIES) -> tuple[Scene, list[str]]:
+def shrunk(
+    policy: str, seed: int, problems: Callable[[Scene], list[str]], most_tries: int = MOST_TRIES
+) -> tuple[Scene, list[str]]:
     """Shrink the scene of a seed, which fails, as long as it fails in the same way.
 
     So many scenes are tried at most. Return the smallest scene with its problems. A scene that passes when it is
@@ -121,30 +114,10 @@ def soak(policy: str, seeds: Iterable[int]) -> Row:
     row, began = Row(policy), time.process_time()
     for seed in seeds:
         verdict = judged(drawn(policy, seed), socket=seed % SOCKET_EVERY == 7)
-        row.runs += 1
-        row.counts += verdict.counts
-        row.ratio = max(row.ratio, verdict.ratio)
-        if verdict.problems:
-            row.failures.append((seed, verdict.problems))
+        failures = [(seed, verdict.problems)] if verdict.problems else []
+        row.add(Row(policy, verdict.counts + Counter(runs=1), verdict.ratio, failures=failures))
     row.cpu_s = time.process_time() - began
     return row
-
-
-def _soaked(work: tuple[str, range]) -> Row:
-    return soak(*work)
-
-
-def table(rows: Iterable[Row], *, markdown: bool) -> Iterator[str]:
-    """Write rows as a table for people, or for a page."""
-    lines = [list(COLUMNS.values()), *(row.cells() for row in rows)]
-    if markdown:
-        lines.insert(1, ["---", *["---:"] * (len(COLUMNS) - 1)])
-        yield from (f"| {' | '.join(cells)} |" for cells in lines)
-        return
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for cells in lines:
-        first, *others = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-        yield "  ".join([cells[0].ljust(len(first)), *others])
 
 
 def report(policy: str, seed: int, problems: list[str]) -> str:
@@ -181,7 +154,6 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument("--one", type=int, metavar="SEED", help="show the scene of one seed, and check it")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="check a scene that was printed")
     parser.add_argument("--processes", type=positive, default=os.cpu_count() or 1, metavar="N", help="at a time")
-    parser.add_argument("--markdown", action="store_true", help="print the table for docs/reliability.md")
     options = parser.parse_args(args)
     if options.replay is not None:
         return int(bool(show(scene_in(options.replay.read_text()))))
@@ -194,15 +166,13 @@ def main(args: list[str] | None = None) -> int:
     seeds = range(options.seed, options.seed + options.runs)
     work = [(policy, seeds[i : i + _CHUNK]) for policy in options.policy for i in range(0, len(seeds), _CHUNK)]
     with ProcessPoolExecutor(options.processes) as pool:
-        for done, row in enumerate(pool.map(_soaked, work), 1):
+        for row in pool.map(soak, *zip(*work, strict=True)):
             rows[row.policy].add(row)
-            if sys.stderr.isatty():
-                print(f"\r{done * 100 // len(work)} %", end="\r", file=sys.stderr)
-    print("\n".join(table(rows.values(), markdown=options.markdown)))
+    print(table(list(_COLUMNS.values()), [row.cells() for row in rows.values()]))
     failures = [(row.policy, seed, problems) for row in rows.values() for seed, problems in row.failures]
-    cpu_s, n_runs = sum(row.cpu_s for row in rows.values()), sum(row.runs for row in rows.values())
+    cpu_s, n_runs = sum(row.cpu_s for row in rows.values()), sum(row.counts["runs"] for row in rows.values())
     build = "plain" if find_spec("pybatsched.policies._profile") is None else "compiled"
-    each = f"{1000 * cpu_s / max(n_runs, 1):.1f} ms of processor time each"
+    each = f"{1000 * cpu_s / n_runs:.1f} ms of processor time each"
     print(f"{n_runs:,} runs, {each}, on the {build} build", file=sys.stderr)
     for policy, seed, problems in failures[_SHOWN:]:
         print(f"{policy} {seed}: {problems[0]}")

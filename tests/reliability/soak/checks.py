@@ -17,7 +17,7 @@ from pybatsched.session.transcript import is_same
 from pybatsched.testing import plan_for
 from reliability.soak.policy_promises import Promises
 from reliability.soak.scene_runs import Played, embedded, jobs_of, over_a_socket, over_bytes
-from reliability.soak.scenes import Job, Scene
+from reliability.soak.scenes import Scene
 from reliability.soak.schedule_rules import schedule_problems
 
 MESSAGES_PER_EVENT: Final = 10
@@ -48,12 +48,6 @@ def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: boo
     ledger = inside.ledger
     counts = ledger.counts + Counter(jobs=len(scene.jobs), outages=len(scene.outages), messages=ledger.n_messages)
     return Verdict(problems, counts, ledger.n_messages / max(ledger.n_events, 1))
-
-
-def assert_sound(scene: Scene) -> None:
-    """Fail with all problems of a scene; for tests."""
-    problems = judge(scene, socket=True).problems
-    assert not problems, "\n".join(problems)
 
 
 def _differences(one: str, first: Played, other: str, second: Played) -> Iterator[str]:
@@ -99,14 +93,10 @@ def _sound(scene: Scene, played: Played) -> Iterator[str]:
     yield from _messages(scene, played)
 
 
-def _can_outlive_its_estimate(job: Job) -> bool:
-    walltime = job.fields.get("walltime")
-    return walltime is None or walltime > job.fields.get("estimate", walltime)
-
-
 def _messages(scene: Scene, played: Played) -> Iterator[str]:
     n, allowed = played.ledger.n_messages, MESSAGES_PER_EVENT * played.ledger.n_events
-    if scene.policy == "reallocation" and any(_can_outlive_its_estimate(job) for job in scene.jobs):
+    may_outlive = (job.walltime is None or job.walltime > (job.estimate or 0) for job in scene.jobs)
+    if scene.policy == "reallocation" and any(may_outlive):
         # Plans then change with the clock, so that there is an event in each period while a job waits.
         first = min(job.at for job in scene.jobs)
         last = max([fate.end for fate in played.fates.values()] + [first])

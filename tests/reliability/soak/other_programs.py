@@ -1,8 +1,4 @@
-"""Between the simulator and a scheduler: another program that kills and registers jobs, and a ledger of all messages.
-
-`Others` acts as other programs that use Batsim: it kills jobs, registers jobs, and delays the
-scheduler. The `Ledger` finds illegal decisions by its own rules.
-"""
+"""Other programs that kill and register jobs beside the scheduler, and a ledger of all messages by its own rules."""
 
 from __future__ import annotations
 
@@ -25,8 +21,7 @@ class Ledger:
 
     def __init__(self, n_procs: int) -> None:
         self.problems: list[str] = []
-        self.n_messages = 0
-        self.n_events = 0
+        self.n_messages = self.n_events = 0
         self.counts: Counter[str] = Counter()
         self.notes: dict[str, str] = {}
         self.waiting: dict[str, int] = {}
@@ -147,27 +142,17 @@ class Others:
             reply = self._with_registration_open(decisions)
             ledger.obey(reply)
             if self._scene.late and type(known[-1]) is not e.SimulationEnds:
-                reply_now = max(reply_now, round(now + self._late_s(), 6))
+                late = self._scene.late
+                reply_now = max(reply_now, round(now + late[ledger.n_messages % len(late)], 6))
         reply = before + reply + self._kills(now)
         if not self._to_register and self._is_finished_held:
             self._is_finished_held = False
             reply.append(d.Notify(d.REGISTRATION_FINISHED, timestamp=now))
-        if not has_begun:
-            reply += self._wanted_calls(now)
+        if not has_begun:  # request calls for its own actions; the scheduler never gets these calls
+            wanted = [job.at for job in self._to_register] + [kill.at for kill in self._to_kill]
+            self._calls = sorted({max(at, now + SHORTEST_CALL_S) for at in wanted})
+            reply += [d.CallMeLater(at, timestamp=now) for at in self._calls]
         return reply_now, reply
-
-    def _late_s(self) -> float:
-        late = self._scene.late
-        return late[self._ledger.n_messages % len(late)]
-
-    # --- calls ---
-
-    def _wanted_calls(self, now: float) -> list[d.Decision]:
-        """Request calls for its own actions; the scheduler never gets these calls."""
-        wanted = [job.at for job in self._to_register] + [kill.at for kill in self._to_kill]
-        instants = {max(at, now + SHORTEST_CALL_S) for at in wanted}
-        self._calls = sorted(instants)
-        return [d.CallMeLater(at, timestamp=now) for at in self._calls]
 
     def _without_own_calls(self, events: Sequence[e.Event]) -> list[e.Event]:
         kept = []
@@ -177,8 +162,6 @@ class Others:
             else:
                 kept.append(event)
         return kept
-
-    # --- registration ---
 
     def _registration(self, job: Job, now: float) -> list[d.Decision]:
         self._ledger.counts["registered"] += 1
@@ -197,10 +180,8 @@ class Others:
                 reply.append(decision)
         return reply
 
-    # --- kills ---
-
     def _kills(self, now: float) -> list[d.Decision]:
-        ledger, found = self._ledger, []
+        ledger, found = self._ledger, list[d.Decision]()
         while self._to_kill and self._to_kill[0].at <= now:
             kill = self._to_kill.pop(0)
             running = sorted(ledger.running.keys() - ledger.killing)
@@ -210,4 +191,4 @@ class Others:
                 ledger.killed_by_others.add(victim)
                 ledger.counts["kills"] += 1
                 found.append(d.KillJob((victim,), timestamp=now))
-        return list(found)
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pybatsched.core import events as e
@@ -108,10 +108,6 @@ class Promises:
                 yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"
             if too_late_s < -inexact(last.end) and is_reported:
                 yield f"{job_id} has met its deadline {deadline_at} at {last.end}, and is told to have missed it"
-        yield from _untrue(promises, self._deadlines)
-
-
-def _untrue(message: Iterable[str], deadlines: dict[str, float]) -> Iterator[str]:
-    for text in message:
-        if not any(f"job {job_id} " in text for job_id in deadlines):
-            yield f"a broken promise is told that was never given: {text}"
+        for text in promises:
+            if not any(f"job {job_id} " in text for job_id in self._deadlines):
+                yield f"a broken promise is told that was never given: {text}"

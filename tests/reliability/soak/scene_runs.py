@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,18 +139,14 @@ def over_bytes(scene: Scene, plan: PolicyPlan, journal: Path, look: Look | None 
     """Play a scene through a session and its codec, as over a socket, and record it."""
     session = Session(plan, journal=JournalWriter(journal), keeps_notes=True)
     handle = session.handle if look is None else _looked_at(session, look)
-    scenario, codec = scene.scenario(), _codec(scene, handle)
-    scenario = _greeted(scene, scenario, plan)
+    codec: Codec = v4 if scene.batsim == 4 else v5.Codec(read_hello(handle(write_greeting(""))).features, "")
+    scenario = _greeted(scene, scene.scenario(), plan)
 
     def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
         reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
         return reply.now, reply.items
 
     return _conversation(scene, scenario, scheduler, session)
-
-
-def _codec(scene: Scene, handle: Callable[[bytes], bytes]) -> Codec:
-    return v4 if scene.batsim == 4 else v5.Codec(read_hello(handle(write_greeting(""))).features, "")
 
 
 def _looked_at(session: Session, look: Look) -> Callable[[bytes], bytes]:
@@ -173,49 +170,25 @@ def _conversation(scene: Scene, scenario: Scenario, scheduler: Scheduler, sessio
     return played
 
 
-@dataclass(slots=True)
-class _Served:
-    """A session behind a socket, in a thread of its own."""
-
-    session: Session
-    ready: threading.Event = field(default_factory=threading.Event)
-    endpoint: str = ""
-    error: BaseException | None = None
-
-    def bound(self, endpoint: str) -> None:
-        self.endpoint = endpoint
-        self.ready.set()
-
-    def run(self) -> None:
-        try:
-            serve(self.session, ServerOptions("tcp://127.0.0.1:*", PATIENCE_S, PATIENCE_S), self.bound)
-        except PybatschedError as error:
-            self.error = error
-        finally:
-            self.ready.set()
-
-
 def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
     """Play a scene over a real socket, with the scheduler in a thread."""
-    served = _Served(Session(plan, keeps_notes=True))
-    thread = threading.Thread(target=served.run)
-    thread.start()
-    try:
-        served.ready.wait(PATIENCE_S)
-        with ExternalScheduler(served.endpoint, PATIENCE_S) as scheduler:
+    session = Session(plan, keeps_notes=True)
+    options = ServerOptions("tcp://127.0.0.1:*", PATIENCE_S, PATIENCE_S)
+    endpoints: queue.Queue[str] = queue.Queue()
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(serve, session, options, endpoints.put)
+        serving.add_done_callback(lambda _: endpoints.put(""))  # so that nothing waits if it could not begin
+        with ExternalScheduler(endpoints.get(timeout=PATIENCE_S), PATIENCE_S) as scheduler:
             if scene.batsim == 5:
                 scheduler.greet("")
-            scenario = _greeted(scene, scene.scenario(), plan)
-            played = _conversation(scene, scenario, scheduler, served.session)
-            if not played.finished:
-                with suppress(
-                    PeerLostError, RemoteProtocolError
-                ):  # so that it does not wait; it may have ended already
-                    scheduler.send_end(served.session.engine.now)
-    finally:
-        thread.join(PATIENCE_S)
-    if served.error is not None and not played.error:
-        played.error = str(served.error)
+            played = _conversation(scene, _greeted(scene, scene.scenario(), plan), scheduler, session)
+            if not played.finished:  # so that the server does not wait; it may have ended already
+                with suppress(PeerLostError, RemoteProtocolError):
+                    scheduler.send_end(session.engine.now)
+        if isinstance(error := serving.exception(), PybatschedError):
+            played.error = played.error or str(error)
+        else:
+            serving.result()
     return played
 
 

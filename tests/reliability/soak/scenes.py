@@ -166,9 +166,9 @@ class Scene:
         events = []
         for found, gone, back in ((self.outages, UNAVAILABLE, AVAILABLE), (self.drains, e.DRAIN, e.UNDRAIN)):
             for one in found:
-                events.append(_event(one.at, gone, one.procs))
-                if one.until is not None:
-                    events.append(_event(one.until, back, one.procs))
+                events += [
+                    _event(at, kind, one.procs) for at, kind in ((one.at, gone), (one.until, back)) if at is not None
+                ]
         events.sort(key=lambda event: (event.at, event.kind not in {AVAILABLE, e.UNDRAIN}))  # returns first
         return [event._replace(place=place) for place, event in enumerate(events)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -30,7 +30,8 @@ def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
     if not problems:
         for job in scene.jobs:
             problems += _one_job(scene, job, rows[job.id])
-        problems += ORDERLY.get(scene.policy, _nothing_more)(scene, rows)
+        if scene.policy in PROMISED:
+            problems += PROMISED[scene.policy](scene, rows)
     return problems
 
 
@@ -122,9 +123,9 @@ def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
             if start < end - inexact(end):
                 yield f"processor {proc} is used twice: by {one} until {end} and by {other} from {start}"
     for outages, word in ((scene.outages, "away"), (scene.drains, "drained")):
-        for outage in outages:
-            until = float("inf") if outage.until is None else outage.until
-            yield from _starts_within(held, outage.procs, outage.at, until, f"which is {word}", inexact(outage.at))
+        for gone in outages:
+            until = math.inf if gone.until is None else gone.until
+            yield from _starts_within(held, gone.procs, gone.at, until, f"which is {word}", inexact(gone.at))
     if "on_failure" in scene.options:
         for outage in scene.outages:
             yield from _runs_on(scene, held, outage.procs, outage.at, "which has failed")
@@ -136,24 +137,26 @@ def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
 Held = dict[int, list[tuple[float, float, str]]]
 
 
+def _on(held: Held, procs: str, own: Container[str] = ()) -> Iterator[tuple[int, float, float, str]]:
+    """Return processor, start, end and name of all jobs on some processors, but for some."""
+    for proc in IntervalSet.parse(procs):
+        yield from ((proc, start, end, name) for start, end, name in held.get(proc, ()) if name not in own)
+
+
 def _starts_within(
-    held: Held, procs: str, at: float, until: float, why: str, late: float, but: frozenset[str] = frozenset()
+    held: Held, procs: str, at: float, until: float, why: str, late: float, own: Container[str] = ()
 ) -> Iterator[str]:
     """Look for jobs that start on processors between two instants."""
-    for proc in IntervalSet.parse(procs):
-        for start, _, name in held.get(proc, ()):
-            if at + late < start < until - inexact(start) and name not in but:
-                yield f"{name} starts at {start} on processor {proc}, {why} from {at} to {until}"
+    for proc, start, _, name in _on(held, procs, own):
+        if at + late < start < until - inexact(start):
+            yield f"{name} starts at {start} on processor {proc}, {why} from {at} to {until}"
 
 
-def _runs_on(
-    scene: Scene, held: Held, procs: str, at: float, why: str, but: frozenset[str] = frozenset()
-) -> Iterator[str]:
+def _runs_on(scene: Scene, held: Held, procs: str, at: float, why: str, own: Container[str] = ()) -> Iterator[str]:
     """Look for jobs that run on processors at an instant, and should be killed then."""
-    for proc in IntervalSet.parse(procs):
-        for start, end, name in held.get(proc, ()):
-            if start < at - inexact(at) and end > at + late_s(scene, at) and name not in but:
-                yield f"{name} runs on after {at}, until {end}, on processor {proc}, {why}"
+    for proc, start, end, name in _on(held, procs, own):
+        if start < at - inexact(at) and end > at + late_s(scene, at):
+            yield f"{name} runs on after {at}, until {end}, on processor {proc}, {why}"
 
 
 def _reserved(scene: Scene, held: Held, fates: dict[str, Fate], table: Mapping[str, Any]) -> Iterator[str]:
@@ -178,10 +181,9 @@ def _reserved(scene: Scene, held: Held, fates: dict[str, Fate], table: Mapping[s
             end = fate.start + (0.0 if job.estimate is None else job.estimate)
             if is_known and is_first and end > at + inexact(at):
                 yield f"{name} starts at {fate.start} for {job.estimate} s, in the way of {table['name']} at {at}"
-    others = frozenset(own)
-    yield from _starts_within(held, table["hosts"], at, until, "which is reserved", late_s(scene, at), others)
+    yield from _starts_within(held, table["hosts"], at, until, "which is reserved", late_s(scene, at), own)
     if table["conflict"] != "wait" and until > at + late_s(scene, at):
-        yield from _runs_on(scene, held, table["hosts"], at, "which is reserved", others)
+        yield from _runs_on(scene, held, table["hosts"], at, "which is reserved", own)
 
 
 def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
@@ -252,15 +254,11 @@ def _kept(job: Job, ran: list[Fate], *, is_known: bool) -> Iterator[str]:
         done_s += max(_own_s(fate), 0.0)
 
 
-def _failures(chain: list[Fate]) -> int:
-    """Return how often a job was killed because a machine failed, by its last note."""
-    return max((int(fields_of(fate.note).get("failures", "0")) for fate in chain), default=0)
-
-
 def _requeues(scene: Scene, chain: list[Fate]) -> int:
     """Return how often the policy has killed a job that went on: not because a machine failed or was reserved."""
     killed = [fate for fate in chain[:-1] if fate.state == e.COMPLETED_KILLED]
-    return sum(not is_stopped_by_reservation(scene, fate, "requeue") for fate in killed) - _failures(chain)
+    failures = max((int(fields_of(fate.note).get("failures", "0")) for fate in chain), default=0)
+    return sum(not is_stopped_by_reservation(scene, fate, "requeue") for fate in killed) - failures
 
 
 def _rejected(scene: Scene, job: Job) -> Iterator[str]:
@@ -296,10 +294,6 @@ def _room(scene: Scene, job: Job) -> int:
         sizes = Counter(host["cluster"] for host in hosts)
         return sizes[job.fields["cluster"]] if job.fields.get("external") else max(sizes.values())
     return scene.n_procs
-
-
-def _nothing_more(_scene: Scene, _rows: Rows) -> Iterator[str]:
-    return iter(())
 
 
 def _in_order(scene: Scene, rows: Rows) -> Iterator[str]:
@@ -365,7 +359,8 @@ def _within(key: str) -> Any:
     return check
 
 
-ORDERLY: Final = {
+#: What each policy promises for its schedule.
+PROMISED: Final = {
     "fcfs": _in_order,
     "ujfb": _urgent,
     "redirection": _redirected,
