@@ -2,6 +2,11 @@
 
 Batsim's event `machine_unavailable` stops no job. With the option `on_failure` the engine does what a resource manager
 does: it kills the jobs that run on the machine, and requeues them. All jobs of one failure are killed by one KILL_JOB.
+
+`Failures.machines_gone` kills the jobs (`Requeues.kill_for`). Batsim answers with JOB_KILLED at the same time. Then
+`Requeues.kill_answered` registers the next segment of a job, which continues from its last checkpoint, and the job
+waits again. The policy gets `on_job_ended` and, after all events of the message, `on_failure` (`before_decide`).
+`WorkAccount` counts what was lost when the job ends.
 """
 
 from __future__ import annotations
