@@ -29,7 +29,7 @@ JOBS = [{"id": "a", "subtime": 0, "res": 1, "profile": "d"}, {"id": "b", "subtim
 
 def made_of(jobs: Any) -> tuple[GivenJobs, dict[str, SimJob]]:
     made: dict[str, SimJob] = {}
-    works = {work.name: work for work in resolve("w0", PROFILES, ["d"]).known()}
+    works = {work.name: work for work in resolve(PROFILES, ["d"]).known()}
     return GivenJobs("w0", Workload(jobs, PROFILES, 4), works, made), made
 
 
