@@ -254,7 +254,8 @@ def _to_server(given: Iterable[bytes]) -> None:
             except PybatschedError as problem:
                 error, wanted = problem, twin.error_reply(problem)
             answer = peer.ask(raw)
-            if answer != wanted:
+            # How deep a message may be nested depends on the stack.
+            if answer != wanted and b"maximum recursion depth" not in answer + wanted:
                 raise NotDocumentedError(f"the server says {answer!r:.300}, a session {wanted!r:.300}")
             if error is not None or twin.finished:
                 break
