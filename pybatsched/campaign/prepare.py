@@ -38,6 +38,7 @@ from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shaken
 from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.start_rules import without_rules
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import weekly
 
@@ -224,7 +225,8 @@ class _Preparation:
 
     def _read(self) -> Iterator[_Labelled]:
         for label, workload in self._loaded():
-            read = with_feedback(workload) if self._spec.feedback else workload
+            read = without_rules(workload)[0] if self._spec.ignore_eligibility else workload
+            read = with_feedback(read) if self._spec.feedback else read
             name = ", ".join(filter(None, (self._spec.file or self._table.name, label.removeprefix("-"))))
             yield label, read if self._table.merge else self._in_hosts(read, name, self._sources, label)
 

@@ -145,6 +145,10 @@ class Actions:
             self.latest_stamp = max(self.latest_stamp, decision.timestamp)
         self.out.append(replace(decision, **changes))
 
+    def add_fact(self, job: Job, fact: str, reason: d.Reason) -> None:
+        """Add a fact ``name=value`` to the metadata of a job."""
+        self.send(d.SetJobMetadata(job.wire_id, self._notes.add_fact(job.wire_id, fact), reason=reason))
+
     def note_submission(self, fields: Mapping[str, Any], at: float) -> None:
         """Measure the latency by a submission: the submitter of jobs sends a message, too."""
         subtime = fields.get("subtime")

@@ -26,6 +26,7 @@ from pybatsched.core.jobs import Job, JobState, JobTable
 from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.policy_calls import IdleCalls, PolicyCaller
+from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import Outages
 from pybatsched.core.services.feedback import Feedback, FollowingJob
 from pybatsched.core.services.order import needs_of, services_of
@@ -103,6 +104,7 @@ class Engine:
         self.outages = Outages()
         self.feedback_jobs = feedback_jobs
         self.feedback: Feedback | None = None
+        self.eligibility: Eligibility
         self.validator: Validator
         self.machines_settled = False  # no machine that is unavailable now comes back
         self._make_policy = make_policy
@@ -254,9 +256,10 @@ class Engine:
                 raise InputError(f"feedback: expected a Batsim that is started with {setting('dynamic_jobs')}")
             self.feedback = Feedback(self.feedback_jobs, self.actions)
             self.feedback.check_policy(policy, self.policy_name)
+        self.eligibility = Eligibility(self.actions, self.feedback)
         self.began = True
         self.begin_policy()
-        self.actions.services = services_of(policy, self.actions, self.outages, self.feedback)
+        self.actions.services = services_of(policy, self.actions, self.outages, self.feedback, self.eligibility)
         for service in self.actions.services.all:
             service.begin()
 
@@ -534,6 +537,11 @@ class Engine:
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:
         """For each reason template: how many jobs were rejected, and the first reason."""
         return self.actions.rejections if self.began else {}
+
+    @property
+    def held_back(self) -> Mapping[str, Job]:
+        """The jobs that may not start yet, by id. The policy does not have them."""
+        return self.eligibility.held_back if self.began else {}
 
     @property
     def n_calls_pending(self) -> int:

@@ -89,17 +89,17 @@ class FinishedJobs:
     """The ids of all finished jobs and segments, and how the recent ones ended. O(1) on average."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, tuple[str, float | None]] = {}
+        self._recent: dict[str, tuple[str, float | None, float | None]] = {}
         self._killed = IdSet()  # killed, or continued under another id
         self._ended = IdSet()  # ended in any other way
         self._has_older = False  # false in most runs, which are short: then no further look-up is needed
 
-    def add(self, job_id: str, word: str, at: float | None = None) -> None:
-        """Record how a job ended, and when."""
+    def add(self, job_id: str, word: str, at: float | None = None, started_at: float | None = None) -> None:
+        """Record how a job ended, when, and when it had started."""
         recent = self._recent
         if job_id in recent:  # a continued job that ends under its own id is recent again
             del recent[job_id]
-        recent[job_id] = (word, at)
+        recent[job_id] = (word, at, started_at)
         if len(recent) > N_RECENT:
             self._forget_older()
 
@@ -107,11 +107,16 @@ class FinishedJobs:
         """Return how a job ended, as text; None if it is not finished."""
         found = self._recent.get(job_id)
         if found is not None:
-            word, at = found
+            word, at, _ = found
             return word if at is None else f"{word} at {at}"
         if self._ended.has(job_id):  # first: a killed job that ended later counts as ended
             return "long ago"
         return "killed long ago" if self._killed.has(job_id) else None
+
+    def started_at(self, job_id: str) -> float:
+        """Return when a recent job started, or was rejected; 0 for an older one."""
+        _, at, started_at = self._recent.get(job_id, ("", None, None))
+        return (at if started_at is None else started_at) or 0.0
 
     def was_killed(self, job_id: str) -> bool:
         """Return whether a job was killed, or continued under another id."""
@@ -130,7 +135,7 @@ class FinishedJobs:
         """Keep only the ids of the older half of the recent jobs."""
         kept = list(self._recent.items())
         half = len(kept) // 2
-        for job_id, (word, _) in kept[:half]:
+        for job_id, (word, *_) in kept[:half]:
             (self._killed if _is_kill(word) else self._ended).add(job_id)
         self._recent = dict(kept[half:])
         self._has_older = True

@@ -239,6 +239,7 @@ class Job:
     """
 
     __slots__ = (
+        "eligible_at",
         "fields",
         "final_state",
         "id",
@@ -286,6 +287,8 @@ class Job:
         self.requested = walltime if estimate is None else estimate
         #: When it was submitted.
         self.submitted_at = submitted_at
+        #: From when on it could start: its submission, or later (`pybatsched.core.services.eligibility`).
+        self.eligible_at = submitted_at
         #: Its number in the order of submissions.
         self.seq = seq
         #: All fields of the job in the workload, for example ``job.fields.get("user")``.
@@ -579,7 +582,7 @@ class JobTable:
         outcome = job.final_state or job.state.value
         self.n_over[job.state] += 1
         self.n_final[outcome] += 1
-        self.finished.add(job.id, outcome, ended_at)
+        self.finished.add(job.id, outcome, ended_at, (job.past[0] if job.past else job.segment).started_at)
         if wire_id != job.id:
             self.finished.add(wire_id, outcome, ended_at)
 

@@ -78,7 +78,7 @@ def _replace_services(engine: Engine) -> None:
     """Begin the services of the new policy. Those that the old policy had as well continue."""
     actions = engine.actions
     earlier = {type(one): one for one in actions.services.all}
-    actions.services = services_of(engine.policy, actions, engine.outages, engine.feedback)
+    actions.services = services_of(engine.policy, actions, engine.outages, engine.feedback, engine.eligibility)
     for service in actions.services.all:
         old = earlier.pop(type(service), None)
         if old is None:

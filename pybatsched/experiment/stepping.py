@@ -359,9 +359,12 @@ class Simulation:
     def waiting(self) -> list[JobView]:
         """The unfinished jobs that do not run, in order of submission. O(unfinished * log unfinished).
 
-        Held jobs, and jobs whose kill was not answered yet, are included.
+        Jobs with held processors, and jobs whose kill was not answered yet, are included. Jobs that may not start yet,
+        because of a dependency for example, are not.
         """
-        return [_view(job) for job in self._unfinished() if job.state is not JobState.RUNNING]
+        not_yet = self._live().engine.held_back
+        jobs = (job for job in self._unfinished() if job.id not in not_yet)
+        return [_view(job) for job in jobs if job.state is not JobState.RUNNING]
 
     @property
     def running(self) -> list[JobView]:
@@ -371,8 +374,8 @@ class Simulation:
     @property
     def n_waiting(self) -> int:
         """The number of waiting jobs. O(1)."""
-        jobs = self._live().engine.jobs
-        return len(jobs.alive) - jobs.n_running
+        engine = self._live().engine
+        return len(engine.jobs.alive) - engine.jobs.n_running - len(engine.held_back)
 
     @property
     def n_running(self) -> int:

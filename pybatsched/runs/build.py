@@ -33,6 +33,7 @@ from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks, prepare
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import NoJobsLeftError
+from pybatsched.workload.start_rules import known_only
 
 if TYPE_CHECKING:
     from pybatsched.core.field_check import FieldsLike
@@ -187,6 +188,8 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
         workload, conversion = in_hosts(one, resize)
         warnings += conversion
         found[f"w{number}"] = replace(workload)
+    found, unknown = known_only(found)
+    notes += unknown
     n_procs = max((workload.n_procs for workload in found.values()), default=0)
     if platform is None and n_procs:
         either = f"{setting('n_procs')} or {setting('platform')} changes this"

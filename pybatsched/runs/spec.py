@@ -165,6 +165,11 @@ class WorkloadSpec(Checked):
         SWITCH,
         False,
     )
+    ignore_eligibility: bool = given(
+        "let jobs start from their submission on: ignore eligible times, dependencies, limits of arrays and holds",
+        SWITCH,
+        False,
+    )
     load: float | None = given(
         "scale submission times so that the offered load on the machine of the run is F, such as 0.9", NUMBER
     )

@@ -22,6 +22,7 @@ from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.start_rules import ignored_note, without_rules
 from pybatsched.workload.walltimes import Walltimes
 
 #: Formats in words, for errors.
@@ -133,6 +134,9 @@ def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False
     rules = () if report is None else report.rule_counts.values()
     notes = [f"{spec.file}: {quantity(one.count, 'job') + ': ' if one.places else ''}{one.rule}" for one in rules]
     notes += [text] if (text := window_note(spec, workload)) else []
+    if spec.ignore_eligibility:
+        workload, n_ignored = without_rules(workload)
+        notes.append(f"{spec.file}: {ignored_note(n_ignored)}")
     if spec.feedback:
         workload = with_feedback(workload)
         notes.append(f"{spec.file}: {feedback_note(workload)}")
@@ -160,6 +164,7 @@ def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
     chosen = selection_of(spec, n_workloads).as_json()
     found |= {"selection": chosen} if chosen else {}
     found |= {"feedback": True} if spec.feedback else {}
+    found |= {"ignore_eligibility": True} if spec.ignore_eligibility else {}
     return found | ({"lenient": True} if spec.lenient else {})
 
 

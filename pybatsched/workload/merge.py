@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.dependencies import with_ids
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import RECEIVED, as_list, parts_of
+from pybatsched.workload.prepare import RECEIVED, parts_of
 
 #: Valid names of clusters and of parts of a campaign, and the same as text.
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
@@ -87,8 +88,8 @@ def _job_of(name: str, job: Mapping[str, Any], renamed: Mapping[str, str]) -> di
     """Return a job of a part as a job of the merged workload."""
     made = {**job, "id": _id_of(name, job["id"]), "profile": renamed.get(job["profile"], job["profile"])}
     if "depends_on" in job:
-        on = [_id_of(name, other) for other in as_list(job["depends_on"])]
-        made["depends_on"] = on if isinstance(job["depends_on"], list) else on[0]
+        made, _ = with_ids(made, lambda other: _id_of(name, other))
+    made |= {"array": _id_of(name, job["array"])} if "array" in job else {}
     return made | {"cluster": name}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from pybatsched.core.dependencies import follows_only, names_of, with_ids
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.workload.formats.checks import is_number, shown
@@ -19,7 +20,7 @@ from pybatsched.workload.selection import NOT_COUNTED, OTHER_PARTITION, TOO_MANY
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 #: Fields of jobs that are points in time, besides the submission.
-_INSTANTS: Final = ("deadline", "history_start")
+_INSTANTS: Final = ("deadline", "history_start", "eligible_at")
 #: Fields of a `recv` profile that name the next profile.
 RECEIVED: Final = ("success", "failure", "timeout")
 _MOST_LOAD: Final = 10  # a greater one is a percentage
@@ -48,7 +49,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     counted = selection.counted(workload.source, [job["subtime"] for job in kept], origin_at)
     kept = kept if counted is None else _evaluated(kept, counted, report)
-    names = {str(job["id"]) for job in kept}
+    names = names_of(kept)
     jobs = [_moved(job, by_s, names, report) for job in kept]
     about = {**workload.about, "report": report.as_json()}
     if chosen := selection.as_json():
@@ -86,10 +87,13 @@ def _of_partitions(workload: Workload, selection: Selection) -> list[bool]:
 
 def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> dict[str, Any]:
     """Return a job with its times moved, and without dependencies on missing jobs."""
-    loose = "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"]))
+    made, loose = with_ids(job, lambda one: one if one in ids else None) if "depends_on" in job else (job, False)
     if not by_s and not loose:
         return job
-    moved = dict(job)
+    moved = dict(made if loose else job)
+    if loose and follows_only(job):
+        moved.pop("depends_on", None)
+        moved.pop("think_time", None)
     if by_s:
         moved["subtime"] = tidy(job["subtime"] - by_s)
         for field in _INSTANTS:
@@ -97,8 +101,6 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
                 moved[field] = tidy(job[field] - by_s)
     if loose:
         report.count("changed", LOOSE, job["id"], "job")
-        del moved["depends_on"]
-        moved.pop("think_time", None)
     return moved
 
 
@@ -106,7 +108,7 @@ def consecutive(workload: Workload, start: int, n_jobs: int) -> Workload:
     """Return `n_jobs` consecutive jobs from index `start` on, without dependencies. O(profiles)."""
     report = Report(n_read=len(workload.jobs))
     kept = workload.jobs[start : start + n_jobs]
-    ids = {str(job["id"]) for job in kept}
+    ids = names_of(kept)
     jobs = [_moved(job, 0, ids, report) for job in kept]
     report.n_kept = len(jobs)
     about = {**workload.about, "report": report.as_json()}

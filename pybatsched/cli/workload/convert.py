@@ -28,6 +28,7 @@ from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
 from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.start_rules import ignored_note, without_rules
 from pybatsched.workload.weeks import WeekChoice, range_of, weekly
 
 SUMMARY: Final = "Convert a log to a workload, or select jobs of a workload."
@@ -75,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_settings(parser, MachineSpec, ["platform", "units"])
     cpu_load = "replace delays by computations of the same duration, which put load on the hosts of the platform"
     parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
-    arguments.add_workload_settings(parser, "load", "scale_load", "feedback")
+    arguments.add_workload_settings(parser, "load", "scale_load", "feedback", "ignore_eligibility")
     lint_help = "also print the problems of the file, as `workload lint` does, without reading it twice"
     parser.add_argument("--lint", action="store_true", help=lint_help)
     cut = parser.add_argument_group("what to keep")
@@ -186,7 +187,15 @@ def _changes(args: argparse.Namespace) -> list[Change]:
     n_procs = None if platform is None else platform.n_procs
     scaled = [partial(_scaled, spec, n_procs)] if spec.scales_load else []
     feedback: list[Change] = [_with_feedback] if args.feedback else []
-    return [*feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
+    ignored: list[Change] = [_without_rules] if args.ignore_eligibility else []
+    return [*ignored, *feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
+
+
+def _without_rules(workload: Workload, report: Report) -> tuple[Workload, Report]:
+    made, n_ignored = without_rules(workload)
+    report.note(ignored_note(n_ignored))
+    made.about["report"] = report.as_json()
+    return made, report
 
 
 def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report]:

@@ -10,7 +10,6 @@ ended.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.core.instants import HALF_TICK, on_tick
+from pybatsched.core.dependencies import StartCondition
+from pybatsched.core.services.prerequisites import Prerequisites, WaitingItem
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError, RemoteProtocolError
 
@@ -47,13 +47,12 @@ class Feedback(Service):
     def __init__(self, jobs: Sequence[FollowingJob], actions: Actions) -> None:
         self._actions = actions
         self._jobs = dict(enumerate(jobs))  # those that have not been submitted, by their index
-        self._n_awaited = [len(set(job.after)) for job in jobs]
-        self._followers: dict[str, list[int]] = {}  # by id of a job, the indices of those that follow it
-        for index, job in self._jobs.items():
-            for job_id in dict.fromkeys(job.after):
-                self._followers.setdefault(job_id, []).append(index)
-        self._due: list[tuple[float, int]] = []  # a heap of times and indices
-        self._called_at: set[float] = set()
+        self._places = {job.id: place for place, job in enumerate(jobs)}
+        self._waiting: Prerequisites[FollowingJob] = Prerequisites()
+        for job in jobs:
+            ids = dict.fromkeys(job.after)
+            conditions = [(job_id, StartCondition("afterany", job_id, job.think_time)) for job_id in ids]
+            self._waiting.add(WaitingItem(job, 0.0, len(ids)), conditions)
 
     def check_policy(self, policy: Policy, name: str) -> None:
         """Raise InputError if jobs are left, and the policy manages the registration."""
@@ -70,10 +69,7 @@ class Feedback(Service):
     def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
         """Record the end of a job. O(log n) for each job that follows it."""
         assert job.ended_at is not None
-        for index in self._followers.pop(job.id, ()):
-            self._n_awaited[index] -= 1
-            if not self._n_awaited[index]:
-                heapq.heappush(self._due, (on_tick(job.ended_at + self._jobs[index].think_time), index))
+        self._waiting.ended(job.id, job.ended_at, is_ok=True)
 
     def holds_back(self, notice: e.Notify) -> bool:
         """Return whether jobs are still to come after Batsim's notice that there are none."""
@@ -84,9 +80,9 @@ class Feedback(Service):
         if not self._jobs:
             return
         actions = self._actions
-        while self._due and self._due[0][0] <= actions.now + HALF_TICK:
-            at, index = heapq.heappop(self._due)
-            self._submit(self._jobs.pop(index), at)
+        for at, job in self._waiting.due(actions.now):
+            del self._jobs[self._places[job.id]]
+            self._submit(job, at)
         if not self._jobs and actions.static_jobs_done:
             actions.caller.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=actions.now), actions.now)
 
@@ -113,19 +109,15 @@ class Feedback(Service):
     def request_call(self) -> None:
         """Request a call for the next submission. Raises RemoteProtocolError if it never comes."""
         actions = self._actions
-        if actions.all_over() and not self._due:
+        if actions.all_over() and self._waiting.next_due() is None:
             index, job = next(iter(self._jobs.items()))
-            awaited = next(job_id for job_id in job.after if index in self._followers.get(job_id, ()))
+            awaited = next(job_id for job_id in job.after if job_id in self._waiting.for_ends)
             raise RemoteProtocolError(
                 f"job {job.id} is never submitted: it follows job {awaited}, which has not ended, and no other "
                 "job waits or runs; expected ids of jobs of this run, without a cycle",
                 field=f"{FEEDBACK_JOBS}[{index}].after",
             )
-        self._called_at = {at for at in self._called_at if at > actions.now}
-        if self._due and self._due[0][0] not in self._called_at:
-            at, index = self._due[0]
-            self._called_at.add(at)
-            actions.carry_out(d.CallMeLater(at, reason=("{} is submitted then", self._jobs[index].id)))
+        self._waiting.request_call(actions, "{} is submitted then")
 
 
 class Registration(Service):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import REQUEUING, Failures, Outages, WorkAccount, repair_s_of, rule_of
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
@@ -22,16 +23,20 @@ def needs_of(policy: Policy) -> frozenset[BatsimFeature]:
     return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
 
 
-def services_of(policy: Policy, actions: Actions, outages: Outages, feedback: Feedback | None) -> Services:
+def services_of(
+    policy: Policy, actions: Actions, outages: Outages, feedback: Feedback | None, eligibility: Eligibility
+) -> Services:
     """Return the services that a policy needs with its options, for the rest of a run.
 
-    `outages` and `feedback` belong to the run; all others begin with the policy. Within a step they are called in this
-    order: a job that follows others is submitted before a reservation begins, the policy gets killed jobs before jobs
-    start in reservations, and the registration ends last.
+    `outages`, `feedback` and `eligibility` belong to the run; all others begin with the policy. Within a step they are
+    called in this order: a job that follows others is submitted before a reservation begins, no other service gets a
+    job before it may start, the policy gets killed jobs before jobs start in reservations, and the registration ends
+    last.
     """
     services: list[Service] = [outages]
     if feedback is not None:
         services.append(feedback)
+    services.append(eligibility)
     if policy.predictions is not None and not policy.drives_predictions:
         services.append(PredictedEstimates(policy.predictions, actions))
     rule, repair_s, specs = rule_of(policy.options), repair_s_of(policy.options), specs_of(policy.options)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pybatsched.core.dependencies import names_of, with_ids
 from pybatsched.core.derive import delay_of
 from pybatsched.core.field_check import FieldCheck
 from pybatsched.core.fields import FieldModel, JobFields
@@ -14,7 +16,6 @@ from pybatsched.workload import progress
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import as_list
 from pybatsched.workload.reading import Content, read_file
 from pybatsched.workload.report import LintReport
 
@@ -59,7 +60,7 @@ def lint_content(
 def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
     """Check a Batsim file that has passed Batsim's own checks, with the field models of `readers`. O(n)."""
     found = LintReport(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs, where="job")
-    ids = {str(job["id"]) for job in workload.jobs}
+    names = names_of(workload.jobs)
     latest_at = 0.0
     for job in workload.jobs:
         if job["subtime"] < latest_at:
@@ -67,8 +68,7 @@ def lint_workload(workload: Workload, n_procs: int | None = None, readers: Reade
         latest_at = max(latest_at, job["subtime"])
         _check_job(job, found)
         _check_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
-        if "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"])):
-            found.add("depends on a job that is not in the file", "the dependency is removed", job["id"])
+        _check_dependency(job, names, found)
     check_order(((job["subtime"], str(job["id"]), job["id"]) for job in workload.jobs), found)
     _check_fields(workload, readers, found)
     for name in _unused(workload):
@@ -84,6 +84,15 @@ def _check_job(job: dict[str, Any], found: LintReport) -> None:
         found.add(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
     if "!" in str(job["id"]):
         found.add("an id with a !, which separates workload and job in messages", "kept", job["id"])
+
+
+def _check_dependency(job: dict[str, Any], names: set[str], found: LintReport) -> None:
+    """Find jobs that depend on one that is not in the file."""
+    if "depends_on" not in job:
+        return
+    with contextlib.suppress(InputError):  # the check of fields reports it
+        if with_ids(job, lambda name: name if name in names else None)[1]:
+            found.add("depends on a job that is not in the file", "the dependency is removed", job["id"])
 
 
 def _check_fields(workload: Workload, readers: Readers, found: LintReport) -> None:

@@ -30,6 +30,7 @@ from pybatsched.workload.formats.conversion import (
 )
 from pybatsched.workload.job_columns import JobColumns, computed, tidied
 from pybatsched.workload.logs import rackham, slurm_values
+from pybatsched.workload.logs.dependencies import Ids
 from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable, applying, first_of, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Fate, Report
@@ -60,7 +61,6 @@ _WHOLE: Final = re.compile(WHOLE_NUMBER)
 _TIMES: Final = pl.Struct({"walltime_s": pl.Float64, "estimate_s": pl.Float64, "changed": pl.String})
 _MINUS_ONE: Final = r"^-0*1(\.0+)?$"
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
-_DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
 def to_workload(
@@ -273,30 +273,34 @@ class _Conversion:
         return jobs.with_columns(pl.when(has_think_time).then("think_s"))
 
     def _with_dependencies(self, jobs: pl.DataFrame) -> pl.DataFrame:
-        """Return jobs with `depends_on`, the jobs that a dependency such as afterok:123:124 names."""
-        ids: dict[str, list[str]] = {}
-        depends_on: list[list[str] | None] = [None] * len(jobs)
-        is_loose = [False] * len(jobs)
-        texts = jobs["dependency"].to_list() if jobs["dependency"].is_not_null().any() else []
-        if texts:
-            for given, number, name, text in jobs.select("id", "number", "name", "given_id").iter_rows():
-                for one in {text} if name else {text, f"{number}", f"{number}_*"}:
-                    ids.setdefault(one, []).append(given)
-        has_names = bool(jobs["name"].is_not_null().any())
-        for place, (own, text) in enumerate(zip(jobs["id"], texts, strict=False)):
-            if text is None:
-                continue
-            wanted = [match[0] for match in _DEPENDENCY.finditer(text.partition("(")[0])]
-            if has_names:  # some have blanks
-                whole = re.sub("^after[a-z]*:", "", text)
-                words = re.split(r"[\s,:;?|]+", text.partition("(")[0])
-                wanted = [whole] if whole in ids else [one for one in words if one in ids]
-            found = dict.fromkeys(one for name in wanted for one in ids.get(name, ()) if one != own)
-            is_loose[place] = any(name not in ids for name in wanted)
-            depends_on[place] = list(found) or None
-        made = pl.Series("depends_on", depends_on, dtype=pl.List(pl.String))
+        """Return jobs with `array`, `array_limit`, `depends_on` and `eligible_at`, with the ids of the workload. O(n).
+
+        The eligible time of a job that depends on others, or whose array has a limit, is a result of the schedule in
+        the log. Such a job has that of the first task of its array, or none.
+        """
+        is_last = pl.col("attempt").fill_null(1) == pl.col("attempt").fill_null(1).max().over("given_id")
+        array = pl.when(pl.col("task").is_not_null() & is_last).then(pl.col("id").str.replace(r"_[0-9]+$", ""))
+        limits = self._whole.jobs.group_by("number").agg(pl.col("array_limit").max().alias("limit"))
+        jobs = jobs.with_columns(array.alias("array")).drop("array_limit")
+        jobs = jobs.join(limits, on="number", how="left", maintain_order="left")
+        jobs = jobs.with_columns(pl.when(pl.col("array").is_not_null()).then("limit").alias("array_limit"))
+        found = Ids(jobs)
+        texts = jobs["dependency"].to_list()
+        made = [
+            (None, False) if text is None else found.dependency(own, task, text)
+            for own, task, text in zip(jobs["id"], jobs["task"], texts, strict=True)
+        ]
+        jobs = jobs.with_columns(
+            pl.Series("depends_on", [one for one, _ in made], dtype=pl.String),
+            pl.Series("is_loose", [is_loose for _, is_loose in made], dtype=pl.Boolean),
+            pl.lit(value=False).alias("is_renumbered"),
+        )
+        first_at = pl.when(pl.col("array_limit").is_not_null()).then(pl.col("eligible_at").min().over("array"))
+        at = pl.coalesce(first_at, "eligible_at")
+        is_later = (at > pl.col("submitted_at")) & pl.col("depends_on").is_null()
+        zero_at = self._log.zero_at
         return jobs.with_columns(
-            made, pl.Series("is_loose", is_loose, dtype=pl.Boolean), pl.lit(value=False).alias("is_renumbered")
+            tidied(jobs.select(pl.when(is_later).then(at - zero_at).alias("eligible_from")).to_series())
         )
 
     def _profiles(self) -> dict[str, dict[str, Any]]:
@@ -321,6 +325,8 @@ class _Conversion:
             self._jobs = self._jobs.with_columns((of_log & pl.col("is_counted")).alias("evaluated"))
         if by_s:
             self._jobs = self._jobs.with_columns(tidied(times - by_s))
+            if "eligible_from" in self._jobs.columns:
+                self._jobs = self._jobs.with_columns(tidied(self._jobs["eligible_from"] - by_s))
         return by_s
 
     def _job_columns(self) -> JobColumns:
@@ -375,6 +381,9 @@ class _Conversion:
             "priority": pl.col("priority"),
             "energy_j": pl.col("energy_j"),
             "mean_power_w": pl.col("power_w"),
+            "array": pl.col("array"),
+            "array_limit": pl.col("array_limit"),
+            "eligible_at": pl.col("eligible_from"),
             "eligible_after_s": later_s.to_frame("later").select(_positive("later")).to_series(),
             "attempt": pl.col("attempt"),
         }

@@ -44,7 +44,7 @@ SIZE_COLUMNS: Final = tuple(
 #: The columns that readers of records fill. Ids are a number, perhaps with a task and a part, or a name; `elapsed_s` is
 #: the run time by the log, `memory_gb` and `used_gb` are of the whole job, `power_w` is that of all its nodes.
 SCHEMA: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("number", "task", "part", "line"), pl.Int64),
+    **dict.fromkeys(("number", "task", "part", "array_limit", "line"), pl.Int64),
     "name": pl.String,
     **dict.fromkeys(("is_waiting", "is_unlimited"), pl.Boolean),
     **dict.fromkeys(("submitted_at", "eligible_at", "started_at", "ended_at", "elapsed_s", "requested_s"), pl.Float64),

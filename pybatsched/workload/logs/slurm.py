@@ -270,7 +270,10 @@ class _Reader:
             some = {name: [column[row] for row in rows] for name, column in cells.items()}
             values_of = _Values(self.records, self.zone, some, [lines[row] for row in rows], faults)
             made = values_of.steps() if are_steps else values_of.jobs()
-            made |= {name: [getattr(ids[row], name) for row in rows] for name in JobId._fields}
+            of_ids = {name: [getattr(ids[row], name) for row in rows] for name in JobId._fields}
+            if not are_steps:
+                of_ids["array_limit"] = _first_known(of_ids["array_limit"], values_of.array_limits())
+            made |= of_ids
             parts.append(pl.DataFrame(made, schema={name: SCHEMA.get(name, pl.String) for name in made}))
         for one in found if faults else ():
             if one.line in faults:
@@ -357,6 +360,7 @@ class _Values:
         made |= self._sizes()
         made["memory_gb"] = self._memory(made)
         made |= {label: self._label(names) for label, names in _LABELS.items()}
+        made["dependency"] = _first_known(made["dependency"], self._submitted("dependency", "d"))
         self._check(made)
         return made | {"line": self._lines}
 
@@ -461,6 +465,16 @@ class _Values:
             return None if text.lower() in values.UNKNOWN else text
 
         return _first_known(*(self._of(name, known) for name in names))
+
+    def array_limits(self) -> list[int | None]:
+        """Return how many tasks of an array may run at a time."""
+        throttles = [one or None for one in self._of("ArrayTaskThrottle", values.count_of)]
+        of_lines = [None if text is None else values.limit_of_tasks(text) for text in self._submitted("array", "a")]
+        return _first_known(throttles, of_lines)
+
+    def _submitted(self, name: str, short: str) -> list[str | None]:
+        """Return an option of the commands that submitted the jobs, such as --dependency, which `sacct` lacks."""
+        return self._of("SubmitLine", lambda line: values.option_of(line, name, short) or None)
 
     def _check(self, jobs: Mapping[str, Sequence[Any]]) -> None:
         """Add faults of jobs that ran, but whose times or sizes cannot be right."""

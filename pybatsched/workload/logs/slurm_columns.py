@@ -14,7 +14,16 @@ _COLUMNS: Final[Mapping[str, str]] = {
         *("TimelimitRaw", "NCPUS", "AllocCPUS", "ReqCPUS", "NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES"),
         *("AllocGRES", "ReqGRES", "ReqMem", "MaxRSS", "State", "ExitCode", "User", "UID", "Group", "GID", "Account"),
         *("Partition", "QOS", "JobName", "Priority", "ConsumedEnergy", "ConsumedEnergyRaw", "Dependency", "SubmitLine"),
-        *("Comment", "AdminComment", "SystemComment", "WorkDir", "NodeList", "Constraints", "Reason"),
+        *(
+            "Comment",
+            "AdminComment",
+            "SystemComment",
+            "WorkDir",
+            "NodeList",
+            "Constraints",
+            "Reason",
+            "ArrayTaskThrottle",
+        ),
     )
 } | {
     "submittime": "Submit",
@@ -24,6 +33,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "runtime": "ElapsedRaw",
     "name": "JobName",
     "submitline": "SubmitLine",
+    "dependencies": "Dependency",
 }
 IDS: Final = ("JobID", "JobIDRaw")
 CORES: Final = ("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES")

@@ -231,7 +231,8 @@ def gres_gpus_of(text: str) -> int | None:
 class JobId(NamedTuple):
     """The parts of an id: job, task of an array, part of a heterogeneous job, and step.
 
-    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`).
+    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9%4]`), with
+    the limit of tasks that run at a time.
     """
 
     number: int
@@ -239,6 +240,7 @@ class JobId(NamedTuple):
     part: int | None = None
     step: str | None = None
     is_waiting: bool = False
+    array_limit: int | None = None
 
 
 def job_id_of(text: str) -> JobId:
@@ -248,7 +250,27 @@ def job_id_of(text: str) -> JobId:
         raise ValueError(A_JOB_ID)
     number, task, part = (None if found is None else int(found) for found in match.group("number", "task", "part"))
     assert number is not None
-    return JobId(number, task, part, match["step"], match["waiting"] is not None)
+    return JobId(
+        number, task, part, match["step"], match["waiting"] is not None, limit_of_tasks(match["waiting"] or "")
+    )
+
+
+def limit_of_tasks(text: str) -> int | None:
+    """Return how many tasks of an array may run at a time: 4 of `0-99%4`; None for no limit."""
+    found = re.search(r"%([1-9][0-9]{0,8})(?![0-9])", text)
+    return int(found[1]) if found else None
+
+
+def option_of(line: str, name: str, short: str) -> str:
+    """Return the value of an option in the command line of a submission; empty if it does not have it.
+
+    >>> option_of("sbatch -d afterok:12 --array=1-9%2 job.sh", "dependency", "d")
+    'afterok:12'
+    >>> option_of("sbatch -d afterok:12 --array=1-9%2 job.sh", "array", "a")
+    '1-9%2'
+    """
+    found = re.search(rf"\s(?:--{name}[=\s]\s*|-{short}\s*=?)['\"]?([^\s'\"]+)", line)
+    return found[1] if found else ""
 
 
 #: Short codes of states.

@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pybatsched.core.dependencies import plain_ids
 from pybatsched.core.derive import can_copy, delay_of, single_delay
 from pybatsched.core.services.feedback import FollowingJob
 from pybatsched.errors import InputError, quantity
@@ -35,7 +36,7 @@ def has_feedback(workload: Workload) -> bool:
 
 def feedback_note(workload: Workload) -> str:
     """Return how many jobs of a workload with feedback follow others, for reports. O(n)."""
-    n = sum("depends_on" in job for job in workload.jobs)
+    n = sum(plain_ids(job) is not None for job in workload.jobs)
     return f"{quantity(n, 'job')} {'follows' if n == 1 else 'follow'} the end of another (feedback)"
 
 
@@ -52,8 +53,9 @@ def held_back(name: str, workload: Workload) -> tuple[Workload, list[FollowingJo
     """Return a workload without the jobs that follow others, and these jobs for the engine. O(n). Raises InputError.
 
     `name` is that of the workload in the run. A job follows those of its `depends_on` that come before it in the
-    workload. Each of these has a profile of its own, because Batsim deletes a profile when the first job that uses it
-    ends.
+    workload, unless these are conditions (`afterok:12`), which the engine obeys when the job is submitted. The jobs are
+    as `pybatsched.core.services.feedback.FollowingJob` describes them; each has a profile of its own, because Batsim
+    deletes a profile when the first job that uses it ends.
     """
     if not has_feedback(workload):
         return workload, []
@@ -61,8 +63,7 @@ def held_back(name: str, workload: Workload) -> tuple[Workload, list[FollowingJo
     kept, held = [], []
     taken = set(workload.profiles)
     for job in workload.jobs:
-        on = job.get("depends_on", ())
-        names = {full_id(name, one) for one in (on if isinstance(on, list) else [on])} if on else set()
+        names = {full_id(name, one) for one in plain_ids(job) or ()}
         after = sorted(names & earlier)
         job_id = full_id(name, job["id"])
         earlier.add(job_id)

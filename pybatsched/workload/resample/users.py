@@ -22,11 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.dependencies import with_ids
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import as_list, check_load, load_factor, offered_load, resubmitted, used_profiles
+from pybatsched.workload.prepare import check_load, load_factor, offered_load, resubmitted, used_profiles
 from pybatsched.workload.walltimes import tidy
 from pybatsched.workload.weeks import WEEK_S
 
@@ -92,7 +93,7 @@ def resample(workload: Workload, options: Resampling, seed: int | str = 0) -> Wo
             f"{workload.source}: resample: no job is left in {quantity(n_weeks, 'week')}; expected more weeks or users"
         )
     made.sort(key=lambda row: row[:3])
-    ids: dict[tuple[int, str], int] = {}
+    ids: dict[tuple[int, str], int | str] = {}
     jobs = []
     for number, row in enumerate(made, start=1):
         jobs.append(_renamed(number, row, ids))
@@ -177,20 +178,17 @@ def _rounded(value: float, rng: random.Random) -> int:
 
 
 def _renamed(
-    number: int, row: tuple[float, int, int, Mapping[str, Any], Any], ids: Mapping[tuple[int, str], int]
+    number: int, row: tuple[float, int, int, Mapping[str, Any], Any], ids: dict[tuple[int, str], int | str]
 ) -> dict[str, Any]:
     """Return a job of the new log. Dependencies on jobs that are not among the earlier ones, `ids`, are removed."""
     at, copy, _, job, name = row
     made = {**resubmitted(job, at), "id": number}
     if name is not None:
         made["user"] = name
+    if "array" in job:
+        made["array"] = ids[copy, str(job["array"])] = f"{job['array']}.{copy}"
     if "depends_on" in job:
-        on = [ids[copy, str(other)] for other in as_list(job["depends_on"]) if (copy, str(other)) in ids]
-        if on:
-            made["depends_on"] = on if isinstance(job["depends_on"], list) else on[0]
-        else:
-            del made["depends_on"]
-            made.pop("think_time", None)
+        made, _ = with_ids(made, lambda other: ids.get((copy, other)))
     return made
 
 

@@ -72,7 +72,8 @@ def test_all_fields_of_a_job(tmp_path: Path) -> None:
         "logged_wait_s": 20,
         "eligible_after_s": 10,
         "dependency": "afterok:8",
-        "depends_on": ["8"],
+        "depends_on": "afterok:8",
+        "array": "9",
     }
     assert workload.about["conversion"]["size_in"] == "cores"
     assert workload.about["shifted_by"] == SACCT_ZERO
@@ -173,7 +174,14 @@ def test_dependencies(tmp_path: Path) -> None:
         "4|1704067200|60|1|singleton",
     )
     workload, report = to_workload(read_slurm(sacct(tmp_path, *lines, header=header)))
-    assert [job.get("depends_on") for job in workload.jobs] == [None, None, ["1_2"], ["1_1", "1_2", "2"], None]
+    assert [job.get("depends_on") for job in workload.jobs] == [
+        None,
+        None,
+        "afterok:1_2",
+        "afterany:1,afterok:2",
+        "singleton",
+    ]
+    assert [job.get("array") for job in workload.jobs] == ["1", "1", None, None, None]
     assert counts(report)["depends on a job that is not in the workload: dependency removed"] == (1, [5])
 
 

@@ -299,7 +299,8 @@ dependency = "d"
     assert first == {
         "id": "2", "subtime": 0, "res": 8, "profile": "120", "walltime": 121, "estimate": 120, "account": "acc",
         "partition": "gpu", "qos": "high", "queue": "gpu", "nodes": 2, "gpus": 8, "priority": 17, "logged_wait_s": 10,
-        "eligible_after_s": 5, "memory_gb": 2, "used_memory_gb": 1, "energy_j": 1_800_000, "mean_power_w": 3000,
+        "eligible_at": 5, "eligible_after_s": 5, "memory_gb": 2, "used_memory_gb": 1, "energy_j": 1_800_000,
+        "mean_power_w": 3000,
     }  # fmt: skip
     assert (second["res"], second["dependency"]) == (4, "afterok:1")
 
@@ -325,7 +326,8 @@ def test_ids_are_unique_and_dependencies_name_those_of_the_table(tmp_path: Path)
     workload, report = to_workload(read_table(file, mapping=mapping(tmp_path, describe_table(file))))
     found = [(job["id"], job.get("depends_on")) for job in workload.jobs]
     assert found == [
-        ("1", None), ("1-3", None), ("1-2", None), ("a_b-2", None), ("a_b", ["a_b-2"]), ("a_b-3", ["1-2", "a_b"])
+        ("1", None), ("1-3", None), ("1-2", None), ("a_b-2", None), ("a_b", "afterok:a_b-2"),
+        ("a_b-3", "afterany:1-2,afterany:a_b"),
     ]  # fmt: skip
     assert (counts(report)[ATTEMPT], counts(report)[RENAMED]) == ((1, [3]), (2, [5, 7]))
 

@@ -30,6 +30,8 @@ FIELDS: Final[Mapping[str, Kind]] = {
     "state": "state",
     **dict.fromkeys(("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency"), "text"),
 }
+#: Fields of jobs that are written for the columns that they come from.
+_OTHER_NAMES: Final[Mapping[str, str]] = {"depends_on": "dependency"}
 SIZES: Final = tuple(name for name, kind in FIELDS.items() if kind == "count")
 
 #: Seconds of a unit of time.
@@ -230,6 +232,7 @@ def _checked(content: Mapping[str, Any], source: str, lines: Mapping[str, int], 
         raise InputError(
             f'{source}: columns: expected a table of columns by field, such as submit = "SUBMIT_TIME", found {found}'
         )
+    given = {_OTHER_NAMES.get(what, what): one for what, one in given.items()}
     _check_names(given, tuple(FIELDS), source, "columns.")
     columns = {what: _columns(what, one, source) for what, one in given.items()}
     _check_complete(columns, source)
