@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from pybatsched.core.instants import HALF_TICK as HALF_TICK, TICK as TICK, instant as instant
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
-    from pybatsched.core.jobs import Job as Job, JobState as JobState
+    from pybatsched.core.jobs import Job as Job, JobState as JobState, user_of as user_of
     from pybatsched.core.model_refs import model_at as model_at
     from pybatsched.core.options import Options as Options
     from pybatsched.core.policy import API_VERSION as API_VERSION, BatsimFeature as BatsimFeature, Policy as Policy
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         Predictions as Predictions,
         Predictor as Predictor,
         run_time_s as run_time_s,
-        user_of as user_of,
     )
     from pybatsched.errors import (
         InputError as InputError,
@@ -119,12 +118,12 @@ _MODULES = {
     "core.fields": "DeadlineFields FieldError FieldModel JobFields memory_class memory_need_gb",
     "core.instants": "HALF_TICK TICK instant",
     "core.intervals": "EMPTY IntervalSet",
-    "core.jobs": "Job JobState",
+    "core.jobs": "Job JobState user_of",
     "core.model_refs": "model_at",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy",
     "core.derive": "load_note",
-    "core.predictions": "Predictions Predictor run_time_s user_of",
+    "core.predictions": "Predictions Predictor run_time_s",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
     "experiment.policies": "available_policies policy",

@@ -207,7 +207,7 @@ def test_examples_of_the_pages_on_policies_hold() -> None:
         examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
         for number, example in enumerate(examples, 1):
             exec(compile(example, f"example {number} of {page}", "exec"), shared)
-        assert len(examples) == {"docs/policies.md": 8, studies[0]: 2, studies[1]: 1}[page]
+        assert len(examples) == {"docs/policies.md": 9, studies[0]: 2, studies[1]: 1}[page]
 
 
 def test_the_page_on_workloads_describes_the_order_at_one_instant() -> None:
@@ -328,7 +328,7 @@ def test_examples_of_the_page_on_predictions_hold() -> None:
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     for number, example in enumerate(examples, 1):
         exec(compile(example, f"example {number} of docs/predictions.md", "exec"), shared)
-    assert len(examples) == 3
+    assert len(examples) == 4
     assert all(f"| `{name}` |" in page or f"| [`{name}`]" in page for name in PREDICTORS)
     assert all(f"| `{name}` |" in page for name in CORRECTORS)
     assert [name for name in FEATURES if f"`{name}`" not in page] == []

@@ -48,7 +48,7 @@ class Holds:
             return
         partition = self._cluster.partition_at(decision.procs)
         hold_job(job, now, at, decision.procs, partition=partition, reason=decision.reason)
-        self._cluster.occupy(job)
+        self._cluster.occupy(job, now)
         self.jobs[job.id] = job
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
         if at not in self._called_at:
@@ -60,12 +60,14 @@ class Holds:
     def release(self, job: Job) -> None:
         """Return a held job to the waiting state and free its processors. O(k)."""
         del self.jobs[job.id]
-        self._cluster.vacate(job)
+        self._cluster.vacate(job, self._reply.now)
         release_job(job)
 
     def release_all(self) -> None:
         """Return all held jobs to the waiting state, when partitions are created again. O(held)."""
         for job in self.jobs.values():
+            for usage in self._cluster.usages.values():
+                usage.ended(job, self._reply.now)
             release_job(job)
         self.jobs.clear()
 
@@ -246,7 +248,7 @@ class Actions:
             partition = self.cluster.partition_at(decision.procs)
         start_job(job, max(stamp, self.now), decision.procs, decision.reason, partition)
         self.jobs.n_running += 1
-        self.cluster.occupy(job)
+        self.cluster.occupy(job, self.now)
         self.send(decision, job_id=job.segment.wire_id)
 
     def do_reject_job(self, decision: d.RejectJob) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.usage import UserUsage
 from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class Partition:
         self.upcoming: list[Window] = []
         #: Processors that are away and return at a known time, with that time.
         self.returning: list[tuple[float, IntervalSet]] = []
+        self.usages: dict[float, UserUsage] = {}  # by half-life; those of the cluster, if it is in one
+
+    def usage(self, half_life_s: float = math.inf) -> UserUsage:
+        """Return what users have used in the whole cluster, by the jobs that start after the first call. O(1)."""
+        return self.usages.setdefault(half_life_s, UserUsage(half_life_s))
 
     def free_for(self, now: float, span_s: float) -> IntervalSet:
         """Return the free processors that are not reserved during a span from now on. O(windows)."""
@@ -175,6 +181,7 @@ class Cluster:
         self._retired_profiles: dict[str, IdSet] = {}  # by workload: profiles that no new job can use
         #: The partitions by name.
         self.partitions: dict[str, Partition] = {}
+        self.usages: dict[float, UserUsage] = {}  # by half-life
         #: Running jobs of an earlier policy that are in no partition. Their processors are away until they end.
         self.inherited: dict[str, Job] = {}
         #: Processors that an external event has made unavailable.
@@ -287,6 +294,7 @@ class Cluster:
             if not procs.isdisjoint(other.procs):
                 raise ValueError(f"partition {name!r} shares {procs & other.procs} with {other.name!r}")
         partition = self.partitions[name] = Partition(name, procs)
+        partition.usages = self.usages
         return partition
 
     def partition_of(self, procs: IntervalSet) -> Partition | None:
@@ -315,8 +323,15 @@ class Cluster:
         names = self._retired_profiles.get(workload)
         return names is not None and names.has(name)
 
-    def occupy(self, job: Job) -> None:
+    def usage(self, half_life_s: float = math.inf) -> UserUsage:
+        """Return what users have used, as `Partition.usage` does. O(1)."""
+        return self.usages.setdefault(half_life_s, UserUsage(half_life_s))
+
+    def occupy(self, job: Job, now: float) -> None:
         """Allocate the processors of a job that has just started. O(k + log running)."""
+        if self.usages:
+            for usage in self.usages.values():
+                usage.started(job, now)
         segment = job.segment
         assert segment.partition is not None
         partition = self.partitions[segment.partition.name]
@@ -329,8 +344,11 @@ class Cluster:
         partition.add_running(job)
         partition.n_changes += 1
 
-    def vacate(self, job: Job) -> None:
+    def vacate(self, job: Job, now: float) -> None:
         """Free a job's processors, except absent ones and those that other jobs share. O(k + log running)."""
+        if self.usages:
+            for usage in self.usages.values():
+                usage.ended(job, now)
         segment = job.segment
         if segment.partition is None:
             del self.inherited[job.id]
@@ -360,7 +378,8 @@ class Cluster:
             assert job.procs is not None
             job.segment.partition = self.partition_of(job.procs)
             if job.segment.partition is not None and takes(job):
-                self.occupy(job)
+                assert job.started_at is not None
+                self.occupy(job, job.started_at)
             else:
                 job.segment.partition = None
                 self.inherited[job.id] = job

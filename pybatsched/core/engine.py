@@ -328,7 +328,7 @@ class Engine:
         """Free the processors of a running job. Return whether it was in no partition: the policy does not know it."""
         is_inherited = job.id in self.cluster.inherited
         if job.segment.procs is not None:
-            self.cluster.vacate(job)
+            self.cluster.vacate(job, self.now)
         self.jobs.n_running -= 1
         if is_inherited:
             self._return_inherited(job)

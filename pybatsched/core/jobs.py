@@ -225,6 +225,12 @@ class Prediction:
         self.n_corrections = 0
 
 
+def user_of(job: Job) -> str:
+    """Return the user of a job, by its field `user`. All jobs without this field have one common, unnamed user."""
+    user = job.fields.get("user")
+    return "" if user is None else str(user)
+
+
 def _of_segment(name: str) -> Any:
     """Return a read-only attribute of jobs that is one of their present segment."""
     return property(attrgetter(f"segment.{name}"))  # in C: it needs less time than a method

@@ -18,7 +18,8 @@ class Options(BaseModel):
     predict: str | None = Field(
         default=None,
         description="predictor of run times, which replace the requested times in all plans: last2, mean2, user_mean, "
-        "exact, requested, double, linear, boosted or path/to/file.py:Class (default: no predictions)",
+        "exact, requested, double, linear, boosted, an expression over them, or path/to/file.py:Class (default: no "
+        "predictions)",
     )
     correct: Literal["requested", "doubling", "incremental"] | None = Field(
         default=None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pybatsched.core.instants import TICK, instant
-from pybatsched.core.jobs import JobState, Prediction, set_estimate
+from pybatsched.core.jobs import JobState, Prediction, set_estimate, user_of
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 #: Returns the next estimate of a running job that has exceeded its last one, in seconds from its start. Arguments: the
 #: first prediction, the last one, the number of corrections so far, and the requested time (None if it is unknown).
 Corrector: TypeAlias = Callable[[float, float, int, float | None], float]
-
-
-def user_of(job: Job) -> str:
-    """Return the user of a job, by its field `user`. All jobs without this field have one common, unnamed user."""
-    user = job.fields.get("user")
-    return "" if user is None else str(user)
 
 
 def run_time_s(job: Job, ended: float) -> float:

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from typing import Any, ClassVar, Final
 
 from pybatsched.core.cluster import Cluster
-from pybatsched.core.jobs import Job
-from pybatsched.core.predictions import Predictor, run_time_s, user_of
+from pybatsched.core.jobs import Job, user_of
+from pybatsched.core.predictions import Predictor, run_time_s
 from pybatsched.errors import InputError
 
 _DAY_S: Final = 86_400.0

@@ -96,7 +96,7 @@ class LocalScheduler(ABC):
         self.partition = partition
         self.assume_walltime: float | None = found.assume_walltime
         self.queue: list[Entry] = []
-        order = parse_order(found.order)
+        order = parse_order(found.order, partition)
         if self.reserves:
             try:
                 order.check_fixed()

@@ -2,8 +2,8 @@
 
 An expression gives a number for each waiting job. The lowest number goes first, ties go by arrival in the queue. Texts
 may come from Batsim's options, so they are parsed once, checked and never run as Python: the only operations are those
-of `_BINARY` and `_FUNCTIONS`, on floating-point numbers. Length, depth and exponents are limited, so that parsing takes
-less than a millisecond and one evaluation has a bounded cost.
+of `_BINARY` and `_FUNCTIONS`, on floating-point numbers, and conditions. Length, depth and exponents are limited, so
+that parsing takes less than a millisecond and one evaluation has a bounded cost.
 
 Every expression has a value for every job:
 
@@ -11,6 +11,9 @@ Every expression has a value for every job:
 * the logarithm of a number that is not positive is that of 0.1 (as in the program RLScheduler);
 * ``x / 0`` is infinite with the sign of ``x``, and ``0 / 0`` is 0;
 * a value that is not defined, for example the root of a negative number, puts the job last.
+
+A comparison is 1 if it holds, else 0. A value is true if it is neither 0 nor undefined. ``A if C else B``, `and` and
+`or` compute only the values that they need.
 """
 
 from __future__ import annotations
@@ -22,14 +25,22 @@ import re
 import sys
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pybatsched.core.jobs import Job
+from pybatsched.core.events import NOTHING
+from pybatsched.core.instants import span_of
+from pybatsched.core.jobs import Job, user_of
+from pybatsched.core.usage import UserUsage
 from pybatsched.errors import InputError
 
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Partition
+
+#: Returns the use of processors by users, with a half-life if one is given.
+Usages = Callable[..., UserUsage]
 #: The rank of a job with its planned duration, at a time. The lowest rank goes first.
 Rank = Callable[[Job, float, float], float]
 
@@ -66,9 +77,12 @@ MAX_EXPONENT: Final = 100.0
 LOWEST: Final = -sys.float_info.max
 
 _OPERATIONS: Final = "+ - * / ** and brackets"
-_ALLOWED: Final = f"numbers, names, functions, {_OPERATIONS}"
-#: The characters that no expression has. Python's parser gets no text with them.
-_OTHERS: Final = re.compile(r"[^\w .+*/(),-]")
+_ALLOWED: Final = f"numbers, names, functions, conditions, {_OPERATIONS}"
+_COMPARED: Final = "expected a text only in a comparison with a field of jobs, such as queue == 'debug'"
+#: A text in quotes.
+_QUOTED: Final = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
+#: The characters that no expression has outside of quotes. Python's parser gets no text with them.
+_OTHERS: Final = re.compile(r"[^\w .+*/(),<>=!-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +106,16 @@ class QueueOrder:
         """Raise ValueError if the order varies, for rules that keep reservations in queue order."""
         if self.varies:
             raise ValueError(
-                "the order changes while jobs wait (it uses wait or now), but reservations are guarantees that are "
-                f"kept in the order of the queue; expected an order without wait and now, found {self.text!r:.80}"
+                "the order changes while jobs wait (it uses wait, now or usage), but reservations are guarantees that "
+                "are kept in the order of the queue; expected an order without wait, now and usage, found "
+                f"{self.text!r:.80}"
             )
 
 
-def parse_order(text: str) -> QueueOrder:
+def parse_order(text: str, partition: Partition | None = None) -> QueueOrder:
     """Parse a name or an expression. Raises ValueError with what is wrong and what was expected. O(length).
+
+    The usage of users is that of the cluster of `partition`; without one it is 0.
 
     >>> order = parse_order("estimate * procs")
     >>> order.varies, order.rank_at(Job("a", 4), 10.0, 0.0)
@@ -108,14 +125,22 @@ def parse_order(text: str) -> QueueOrder:
     if name.isidentifier() and name not in NAMED_ORDERS and name not in _NAMES and len(name) <= MAX_LENGTH:
         hint = f"for a field of jobs write '({name:.60})'"
         raise ValueError(f"expected one of {', '.join(NAMED_ORDERS)}, or an expression ({hint})")
-    part = _parsed(NAMED_ORDERS.get(name, name))
+    part = _parsed(NAMED_ORDERS.get(name, name), UserUsage if partition is None else partition.usage)
     if part.value is not None:
         return QueueOrder(text, None, varies=False)
     return QueueOrder(text, part.rank if part.is_total else _total(part.rank), part.varies, part)
 
 
+def parse_expression(text: str, usage: Usages, variables: Mapping[str, Rank]) -> Rank:
+    """Parse an expression with more names than those of orders. Its value may be undefined. Raises ValueError."""
+    return _parsed(text, usage, {name: _Part(rank, varies=True) for name, rank in variables.items()}).rank
+
+
 class _Part(NamedTuple):
-    """A constant `value`, a variable, or an `operation` on `parts`; if it `is_total`, never NaN or -infinity."""
+    """A constant `value`, a variable, or an `operation` on `parts`; if it `is_total`, never NaN or -infinity.
+
+    A variable has no operation, and neither has a part that computes only some of its parts.
+    """
 
     rank: Rank
     varies: bool = False
@@ -159,6 +184,10 @@ def _sqrt(x: float) -> float:
     return math.sqrt(x) if x >= 0 else math.nan
 
 
+def _is_true(value: float) -> bool:
+    return value != 0 and value == value  # noqa: PLR0124
+
+
 _Binary = Callable[[float, float], float]
 _BINARY: Final[dict[type[ast.operator], _Binary]] = {
     ast.Add: operator.add,
@@ -166,6 +195,14 @@ _BINARY: Final[dict[type[ast.operator], _Binary]] = {
     ast.Mult: operator.mul,
     ast.Div: _divided,
     ast.Pow: _power,
+}
+_COMPARISONS: Final[dict[type[ast.cmpop], _Binary]] = {
+    ast.Lt: lambda x, y: float(x < y),
+    ast.LtE: lambda x, y: float(x <= y),
+    ast.Gt: lambda x, y: float(x > y),
+    ast.GtE: lambda x, y: float(x >= y),
+    ast.Eq: lambda x, y: float(x == y),
+    ast.NotEq: lambda x, y: float(x != y),
 }
 #: The functions of one argument, and those of two or more.
 _FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {
@@ -185,14 +222,14 @@ _VARIABLES: Final[dict[str, _Part]] = {
     "urgent": _Part(lambda job, _span_s, _now: 1.0 if job.is_urgent() else 0.0, is_total=True),
 }
 #: The names that no field of a job has in an expression.
-_NAMES: Final = frozenset((*_VARIABLES, *_FUNCTIONS, *_OF_MANY))
+_NAMES: Final = frozenset((*_VARIABLES, *_FUNCTIONS, *_OF_MANY, "usage"))
 
 
-def _parsed(text: str) -> _Part:
+def _parsed(text: str, usage: Usages, more: Mapping[str, _Part] = NOTHING) -> _Part:
     if len(text) > MAX_LENGTH:
         raise ValueError(f"expected an order of at most {MAX_LENGTH} characters, found {len(text):,}")
-    line = " ".join(text.split())
-    other = _OTHERS.search(line)
+    line = re.sub(r"\s", " ", text).strip()
+    other = _OTHERS.search(_QUOTED.sub("", line))
     if other is not None:
         raise ValueError(f"character {other[0]!r} is not allowed; expected {_ALLOWED}")
     if line.count("(") > MAX_DEPTH:
@@ -203,30 +240,45 @@ def _parsed(text: str) -> _Part:
             body = ast.parse(line, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"expected one of {', '.join(NAMED_ORDERS)}, or an expression") from None
-    return _Parser(line).part(body, 1)
+    return _Parser(line, usage, more).part(body, 1)
 
 
 class _Parser:
     """Makes a checked expression from a syntax tree. Recursion ends at `MAX_DEPTH`."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, usage: Usages, more: Mapping[str, _Part]) -> None:
         self._line = line.encode()
+        self._usage = usage
+        self._more = more
 
     def part(self, node: ast.expr, depth: int) -> _Part:
         if depth > MAX_DEPTH:
             raise ValueError(f"the expression is nested too deeply; expected at most {MAX_DEPTH} levels")
-        if isinstance(node, ast.Constant):
-            return _constant(_number(node.value))
-        if isinstance(node, ast.Name):
-            return _named(node.id)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            inner = self.part(node.operand, depth + 1)
-            return inner if isinstance(node.op, ast.UAdd) else _unary(operator.neg, inner)
-        if isinstance(node, ast.BinOp):
-            return self._operation(node, depth)
-        if isinstance(node, ast.Call):
-            return self._call(node, depth)
-        raise ValueError(f"{self._excerpt(node)} is not allowed; expected {_ALLOWED}")
+        inner = [self.part(one, depth + 1) for one in _inner(node)]
+        match node:
+            case ast.Constant():
+                found = _constant(_number(node.value))
+            case ast.Name():
+                found = self._named(node.id)
+            case ast.UnaryOp(op=ast.UAdd()):
+                (found,) = inner
+            case ast.UnaryOp(op=ast.USub()):
+                found = _unary(operator.neg, *inner)
+            case ast.UnaryOp(op=ast.Not()):
+                found = _unary(lambda value: float(not _is_true(value)), *inner)
+            case ast.BinOp():
+                found = self._operation(node, depth)
+            case ast.Compare():
+                found = self._comparison(node, depth)
+            case ast.BoolOp():
+                found = _all_or_any(inner, are_all=isinstance(node.op, ast.And))
+            case ast.IfExp():
+                found = _choice(*inner)
+            case ast.Call():
+                found = self._call(node, depth)
+            case _:
+                raise ValueError(f"{self._excerpt(node)} is not allowed; expected {_ALLOWED}")
+        return found
 
     def _operation(self, node: ast.BinOp, depth: int) -> _Part:
         operation = _BINARY.get(type(node.op))
@@ -238,10 +290,35 @@ class _Parser:
             raise ValueError(f"exponent {self._excerpt(node.right)}: expected {expected}")
         return _binary(operation, left, right)
 
+    def _named(self, name: str) -> _Part:
+        if name in self._more:
+            return self._more[name]
+        return _usage(self._usage()) if name == "usage" else _named(name)
+
+    def _is_field(self, name: str) -> bool:
+        return name == "user" or (name not in _NAMES and name not in self._more)
+
+    def _comparison(self, node: ast.Compare, depth: int) -> _Part:
+        """Return a comparison of two numbers, or of a field with a number or a text."""
+        comparison = _COMPARISONS.get(type(node.ops[0]))
+        if comparison is None or len(node.ops) > 1:
+            raise ValueError(f"{self._excerpt(node)}: expected one of < <= > >= == != between two values")
+        left, right = node.left, node.comparators[0]
+        name, value = (left, right) if isinstance(left, ast.Name) else (right, left)
+        is_equality = isinstance(node.ops[0], ast.Eq | ast.NotEq)
+        if is_equality and isinstance(name, ast.Name) and isinstance(value, ast.Constant) and self._is_field(name.id):
+            wanted = value.value if isinstance(value.value, str) else _number(value.value)
+            return _field_is(name.id, wanted, is_equal=isinstance(node.ops[0], ast.Eq))
+        if any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in (left, right)):
+            raise ValueError(f"{self._excerpt(node)} is not allowed; {_COMPARED}")
+        return _binary(comparison, self.part(left, depth + 1), self.part(right, depth + 1))
+
     def _call(self, node: ast.Call, depth: int) -> _Part:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "usage":
+            return _usage(self._usage(_half_life(node)))
         if name not in _FUNCTIONS and name not in _OF_MANY:
-            known = ", ".join((*_FUNCTIONS, *_OF_MANY))
+            known = ", ".join((*_FUNCTIONS, *_OF_MANY, "usage"))
             raise ValueError(f"unknown function {self._excerpt(node.func)}; expected one of {known}")
         if node.keywords or (len(node.args) != 1 if name in _FUNCTIONS else len(node.args) < 2):
             expected = "one value" if name in _FUNCTIONS else "two or more values"
@@ -262,7 +339,67 @@ def _number(value: Any) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    raise ValueError(f"{value!r:.40} is not allowed; expected a finite number")
+    expected = _COMPARED if isinstance(value, str) else "expected a finite number"
+    raise ValueError(f"{value!r:.40} is not allowed; {expected}")
+
+
+def _inner(node: ast.expr) -> Sequence[ast.expr]:
+    """Return the parts of a node whose parts are any expressions, in the order of their use."""
+    match node:
+        case ast.UnaryOp():
+            return [node.operand]
+        case ast.BoolOp():
+            return node.values
+        case ast.IfExp():
+            return [node.test, node.body, node.orelse]
+        case _:
+            return ()
+
+
+def _half_life(node: ast.Call) -> float:
+    """Return the argument of `usage`: a number of seconds, or a text such as '7d'."""
+    values = [one.value for one in node.args if isinstance(one, ast.Constant)]
+    if len(node.args) == len(values) == 1 and not node.keywords:
+        found = span_of(values[0]) if isinstance(values[0], str) else _number(values[0])
+        if found is not None and found > 0:
+            return found
+    raise ValueError("usage: expected a half-life above 0 in its brackets, such as usage(86400) or usage('7d')")
+
+
+def _usage(usage: UserUsage) -> _Part:
+    """Return the use of processors by the user of a job, up to now."""
+    return _Part(lambda job, _span_s, now: usage.of(user_of(job), now), varies=True, is_total=True)
+
+
+def _field_is(name: str, wanted: float | str, *, is_equal: bool) -> _Part:
+    """Return whether a field of a job is equal to a text or a number. A job without the field has no equal value."""
+
+    def rank(job: Job, _span_s: float, _now: float) -> float:
+        found = job.fields.get(name)
+        same = found == wanted or (found is not None and isinstance(wanted, str) and str(found) == wanted)
+        return float(same is is_equal)
+
+    return _Part(rank, is_total=True)
+
+
+def _choice(condition: _Part, then: _Part, other: _Part) -> _Part:
+    """Return one of two parts by a condition. The other one is not computed."""
+    is_so, first, second = condition.rank, then.rank, other.rank
+
+    def rank(job: Job, span_s: float, now: float) -> float:
+        return (first if _is_true(is_so(job, span_s, now)) else second)(job, span_s, now)
+
+    return _Part(rank, any(part.varies for part in (condition, then, other)))
+
+
+def _all_or_any(parts: list[_Part], *, are_all: bool) -> _Part:
+    """Return 1 if all parts, or any of them, are true. Those after the first that decides are not computed."""
+    ranks, decides = [part.rank for part in parts], all if are_all else any
+
+    def rank(job: Job, span_s: float, now: float) -> float:
+        return float(decides(_is_true(one(job, span_s, now)) for one in ranks))
+
+    return _Part(rank, any(part.varies for part in parts), is_total=True)
 
 
 def _named(name: str) -> _Part:
@@ -279,19 +416,19 @@ def _field(job: Job, name: str) -> float:
         value = job.fields[name]
     except KeyError:
         if name in _VARIABLES:
-            raise InputError(f"job {job.id}: the order needs the field {name}; expected a number, found none") from None
+            raise InputError(f"job {job.id}: expected the field {name} with a number, found none") from None
         from pybatsched.pydantic_errors import close_to  # noqa: PLC0415  imports pydantic
 
-        hint = close_to(name, (*_VARIABLES, *NAMED_ORDERS, *ALIASES))
+        hint = close_to(name, (*_VARIABLES, "usage", *NAMED_ORDERS, *ALIASES))
         raise InputError(
-            f"job {job.id}: unknown name {name!r} in an order, and the job has no such field; {hint}"
+            f"job {job.id}: unknown name {name!r} in an expression, and the job has no such field; {hint}"
         ) from None
     try:
         number = float(value) if isinstance(value, int | float) else math.nan
     except OverflowError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"job {job.id}, field {name}: expected a number for the order, found {value!r:.60}")
+        raise InputError(f"job {job.id}, field {name}: expected a number for the expression, found {value!r:.60}")
     return number
 
 
@@ -439,6 +576,9 @@ class RankedJobs:
             return lambda now: repeat(now, len(jobs))
         if part is _VARIABLES["wait"]:
             return self._waits
+        if part.operation is None:
+            rank, spans = part.rank, self._spans
+            return lambda now: [rank(job, span_s, now) for job, span_s in zip(jobs, spans, strict=True)]
         operation: Any = _QUICK.get(part.operation, part.operation)
         columns = [self._column_of(one) for one in part.parts]
         return lambda now: map(operation, *[one(now) for one in columns])

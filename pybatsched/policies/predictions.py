@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from typing import Final
 
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.derive import delay_of
-from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job, user_of
 from pybatsched.core.policy import TrustedFiles
-from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
+from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s
+from pybatsched.core.usage import UserUsage
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies.learning import Boosted, Linear
 from pybatsched.policies.loading import module_of, names_file, run_plugin, split
+from pybatsched.policies.orders import Rank, Usages, parse_expression
 
 
 def at_most_requested(job: Job, seconds: float) -> float:
@@ -128,6 +131,46 @@ class UserMean(Predictor):
         self._sums[user] = total + run_time_s(job, ended), n + 1
 
 
+class ByExpression(Predictor):
+    """An expression, as in orders, whose value is the prediction in seconds. The names of predictors are values, too.
+
+    `estimate` is the requested time. A value that is infinite or not defined keeps the requested time.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._others = {name: PREDICTORS[name]() for name in PREDICTORS if re.search(rf"\b{name}\b", text)}
+        self._running: Collection[Job] = ()
+        self._value = self._parsed(UserUsage)
+
+    def _parsed(self, usage: Usages) -> Rank:
+        def value_of(other: Predictor) -> Rank:
+            def value(job: Job, requested_s: float, now: float) -> float:
+                found = other.predict(job, now, self._running)
+                return requested_s if found is None else found
+
+            return value
+
+        return parse_expression(self._text, usage, {name: value_of(other) for name, other in self._others.items()})
+
+    def begin(self, cluster: Cluster) -> None:
+        """Use the cluster for the usage of users."""
+        self._value = self._parsed(cluster.usage)
+        for other in self._others.values():
+            other.begin(cluster)
+
+    def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:
+        """Return the value of the expression. Raises InputError for a field that is no number."""
+        self._running = running
+        value = self._value(job, math.inf if job.requested is None else job.requested, now)
+        return value if math.isfinite(value) else None
+
+    def learn(self, job: Job, ended: float) -> None:
+        """Let the predictors learn that the expression uses."""
+        for other in self._others.values():
+            other.learn(job, ended)
+
+
 #: The predictors of the option `predict`, by name.
 PREDICTORS: Final[dict[str, type[Predictor]]] = {
     "last2": Last2,
@@ -155,16 +198,22 @@ def add_predictor(cls: type[Predictor]) -> str:
 
 
 def predictor_of(text: str, files: TrustedFiles | None = None) -> Predictor:
-    """Return a new predictor by its name, or by ``file.py:Class`` if that is in `files`. Raises InputError."""
+    """Return a new predictor by its name, an expression, or ``file.py:Class`` if that is in `files`. InputError."""
     who = f"predictor {text!r:.200}"
     if names_file(text):
         cls = _from_file(text, files or TrustedFiles(), who)
     elif text in PREDICTORS or text in _ADDED:
         cls = PREDICTORS.get(text) or _ADDED[text]
-    else:
+    elif text.isidentifier():
         raise InputError(
-            f"unknown predictor {text!r:.80}; expected one of: {', '.join(PREDICTORS)} (or path/to/file.py:Class)"
+            f"unknown predictor {text!r:.80}; expected one of: {', '.join(PREDICTORS)} (or an expression, or "
+            "path/to/file.py:Class)"
         )
+    else:
+        try:
+            return ByExpression(text)
+        except ValueError as error:
+            raise InputError(f"{who}: {error}") from None
     predictor: Predictor = run_plugin(cls, who)
     return predictor
 

@@ -32,7 +32,7 @@ class QueueOptions(Options):
     order: Order = Field(
         "fcfs",
         description=f"order of the queue: a name ({', '.join(NAMED_ORDERS)}), or an expression over wait, estimate, "
-        "procs, submitted, now, user, urgent and other fields of jobs; the lowest value goes first",
+        "procs, submitted, now, usage, user, urgent and other fields of jobs; the lowest value goes first",
     )
     assume_walltime: float | None = Field(
         None,

@@ -106,10 +106,10 @@ class EasyScheduler(LocalScheduler):
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         if self._varies and options is not None:
-            self._ranked = parse_order(options.order).ranked_jobs()
+            self._ranked = parse_order(options.order, partition).ranked_jobs()
         backfill_order = getattr(options, "backfill_order", None)
         #: The backfill order; None: the order of the queue.
-        self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
+        self._backfill_order = None if backfill_order is None else parse_order(backfill_order, partition)
         self._backfill_varies = self._varies if self._backfill_order is None else self._backfill_order.varies
         #: The entries by which jobs are tried, by job. These are the entries of the queue if it has the same order.
         self._tried: dict[str, Entry] = self._entries if self._backfill_order is None else {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, Segment, kill_job, requeue_job, start_job
 from pybatsched.core.predictions import run_time_s
@@ -130,3 +131,42 @@ def test_the_increments_are_those_of_the_paper() -> None:
     increment = corrector_of("incremental")
     hours = [increment(0.0, 0.0, n, None) / 3600 for n in range(12)]
     assert hours == pytest.approx([1 / 60, 5 / 60, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("min(estimate, 1.5 * user_mean)", 67.5),
+        ("last2 if queue == 'long' else mean2 * 2", 125.0),
+        ("estimate if user != 'ann' or procs > 1 else user_mean + 5", 50.0),
+        ("usage + 7", 7.0),  # nothing runs
+        ("1 / (procs - 1)", None),
+        ("sqrt(-procs)", None),
+    ],
+)
+def test_an_expression_over_predictors_and_fields(text: str, expected: float | None) -> None:
+    assert predictions_after(text, ANN, a_job("w0!x")) == expected
+
+
+def test_an_expression_with_the_usage_of_the_user() -> None:
+    """At 30, Ann has used a processor for 10 s, and Bob has used nothing."""
+    predictor, cluster = predictor_of("usage if usage else estimate"), Cluster(IntervalSet.span(0, 4))
+    predictor.begin(cluster)
+    job = a_job("w0!1")
+    job.segment.n_held = 1
+    cluster.usage().started(job, 15.0)
+    cluster.usage().ended(job, 25.0)
+    assert [predictor.predict(a_job("w0!2", user), 30.0, []) for user in ("ann", "bob")] == [10, 3600]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("last3 * 2", "job w0!x: unknown name 'last3' in an expression"),
+        ("estimate +", "predictor 'estimate \\+': expected one of"),
+        ("procs ** procs", "exponent 'procs': expected a number from -100 to 100"),
+    ],
+)
+def test_errors_of_expressions(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        predictions_after(text, ANN, a_job("w0!x"))

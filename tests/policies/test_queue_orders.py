@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,10 +16,11 @@ from support.process import run_cli
 from support.twins import SlowEasy, SlowFcfs
 
 from pybatsched import LocalPolicy, LocalScheduler, Options, Order, QueueOptions
-from pybatsched.core.cluster import Partition
+from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.decisions import Decision
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
+from pybatsched.core.usage import UserUsage
 from pybatsched.errors import InputError
 from pybatsched.policies.local_scheduler import FRONT
 from pybatsched.policies.orders import ALIASES, LOWEST, MAX_DEPTH, MAX_LENGTH, NAMED_ORDERS, parse_order
@@ -122,6 +123,23 @@ def test_jobs_without_an_estimate_are_infinitely_long() -> None:
         ("urgent * 1_000", 1000),
         ("  estimate\n\t* 2 ", 200),
         ("procs * (2 ** 3 - 8 / 2)", 16),
+        ("procs < 3", 0),
+        ("(procs >= 4) * 10 + (procs != 4) + (wait == 50)", 11),
+        ("wait if procs > 2 else estimate", 50),
+        ("1 if wait > 50 else 2 if wait >= 50 else 3", 2),
+        ("not wait or procs == 4 and estimate <= 100", 1),
+        ("not sqrt(-procs) and wait", 1),
+        ("name == 'x'", 1),
+        ("name != \"x\" or 'y z' == name", 0),
+        ("user == 7", 1),
+        ("user == '7'", 1),
+        ("user != 8", 1),
+        ("queue == 'debug' or queue == 3", 0),  # a job without the field
+        ("queue != 'debug'", 1),
+        ("0 if name == 'x' else queue", 0),  # the field of the other case is not needed
+        ("name == 'x' or queue * 2", 1),
+        ("name == 'y' and queue * 2", 0),
+        ("usage + usage('7d')", 0),  # nothing has run
     ],
 )
 def test_expressions(text: str, expected: float) -> None:
@@ -156,7 +174,7 @@ def test_a_constant_is_the_order_of_arrival() -> None:
     assert [parse_order(text).rank for text in ("fcfs", "0", "2 ** 3 - 1 / 0")] == [None] * 3
 
 
-ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
+ALLOWED = "expected numbers, names, functions, conditions, + - * / ** and brackets"
 
 
 @pytest.mark.parametrize(
@@ -167,18 +185,28 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
         ("(wait +", "expected one of fcfs, .*, or an expression"),
         ("wait wait", "expected one of fcfs, .*, or an expression"),
         ("wait\0", "character '\\\\x00' is not allowed; " + ALLOWED.replace("+", "\\+").replace("*", "\\*")),
-        ("'text'", 'character "\'" is not allowed'),
-        ("procs < 3", "character '<' is not allowed"),
+        ("'text'", "'text' is not allowed; expected a text only in a comparison"),
+        ("wait == 'text'", "is not allowed; expected a text only in a comparison"),
+        ("queue < 'text'", "is not allowed; expected a text only in a comparison"),
+        ("'a' == 'a'", "is not allowed; expected a text only in a comparison"),
+        ("queue == 'debug", 'character "\'" is not allowed'),
+        ("queue == 'de\\\\bug'", 'character "\'" is not allowed'),
+        ("1 < procs < 3", "'1 < procs < 3': expected one of < <= > >= == != between two values"),
+        ("user in (1, 2)", "'user in \\(1, 2\\)': expected one of < <= > >= == != between two values"),
+        ("usage('often')", "usage: expected a half-life above 0 in its brackets, such as usage\\(86400\\)"),
+        ("usage(0)", "usage: expected a half-life above 0"),
+        ("usage(1, 2)", "usage: expected a half-life above 0"),
+        ("usage(wait)", "usage: expected a half-life above 0"),
+        ("(queue := 2)", "character ':' is not allowed"),
+        ("f'{wait}' == queue", "is not allowed"),
         ("procs % 3", "character '%' is not allowed"),
         ("[wait]", "character '\\[' is not allowed"),
         ("lambda: 0", "character ':' is not allowed"),
         ("wait // 2", "unknown operation in 'wait // 2'; expected \\+ - \\* / \\*\\* and brackets"),
         ("job.fields", "'job.fields' is not allowed; expected numbers, names, functions"),
         ("wait.real", "'wait.real' is not allowed"),
-        ("wait if procs else now", "'wait if procs else now' is not allowed"),
-        ("not wait", "'not wait' is not allowed"),
         ("(wait, procs)", "'\\(wait, procs\\)' is not allowed"),
-        ("abs(wait)", "unknown function 'abs'; expected one of log10, log2, sqrt, min, max"),
+        ("abs(wait)", "unknown function 'abs'; expected one of log10, log2, sqrt, min, max, usage"),
         ("__import__(os)", "unknown function '__import__'; expected one of log10"),
         ("max.__call__(1, 2)", "unknown function 'max.__call__'"),
         ("sqrt(1)(2)", "unknown function 'sqrt\\(1\\)'"),
@@ -212,7 +240,33 @@ def test_invalid_orders_are_rejected_with_a_reason(text: str, message: str) -> N
     st.text(st.sampled_from("()+-*/., 019ewaitprocs_\n"), max_size=MAX_LENGTH)
     | st.text(max_size=60)
     | st.lists(
-        st.sampled_from(["(", ")", "-", "**", "/", "wait", "procs", "max(", ",", "2", "sqrt("]), max_size=60
+        st.sampled_from(
+            [
+                "(",
+                ")",
+                "-",
+                "**",
+                "/",
+                "wait",
+                "procs",
+                "max(",
+                ",",
+                "2",
+                "sqrt(",
+                "if",
+                "else",
+                "==",
+                "<",
+                "and",
+                "not",
+                "'x'",
+                "name",
+                "user",
+                "usage",
+                "usage(",
+            ]
+        ),
+        max_size=60,
     ).map(" ".join)
 )
 def test_any_text_is_an_order_or_an_error(text: str) -> None:
@@ -224,7 +278,7 @@ def test_any_text_is_an_order_or_an_error(text: str) -> None:
     try:
         found = order.rank_at(JOB, 100.0, NOW)
     except InputError as error:
-        assert "unknown name" in str(error) or "expected a number" in str(error)
+        assert "unknown name" in str(error) or "expected " in str(error)
         return
     assert LOWEST <= found <= math.inf
 
@@ -232,12 +286,15 @@ def test_any_text_is_an_order_or_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("2 * wiat", "job a: unknown name 'wiat' in an order, and the job has no such field; did you mean 'wait'?"),
+        (
+            "2 * wiat",
+            "job a: unknown name 'wiat' in an expression, and the job has no such field; did you mean 'wait'?",
+        ),
         (
             "-prioritaet + 1",
-            "job a: unknown name 'prioritaet' in an order, and the job has no such field; expected one",
+            "job a: unknown name 'prioritaet' in an expression, and the job has no such field; expected one",
         ),
-        ("(name)", "job a, field name: expected a number for the order, found 'x'"),
+        ("(name)", "job a, field name: expected a number for the expression, found 'x'"),
     ],
 )
 def test_unknown_names_and_texts_are_errors_of_the_job(text: str, message: str) -> None:
@@ -248,12 +305,12 @@ def test_unknown_names_and_texts_are_errors_of_the_job(text: str, message: str) 
 
 @pytest.mark.parametrize("bad", [None, [1], 10**400, math.inf, math.nan, {"a": 1}])
 def test_fields_must_be_numbers(bad: Any) -> None:
-    with pytest.raises(InputError, match="job a, field weight: expected a number for the order, found"):
+    with pytest.raises(InputError, match="job a, field weight: expected a number for the expression, found"):
         value("weight * 2", Job("a", 1, fields={"weight": bad}))
 
 
 def test_a_job_without_a_user_has_no_rank_by_user() -> None:
-    with pytest.raises(InputError, match="job a: the order needs the field user; expected a number, found none"):
+    with pytest.raises(InputError, match="job a: expected the field user with a number, found none"):
         value("2 * user", Job("a", 1))
 
 
@@ -297,6 +354,7 @@ def workloads(draw: st.DrawFn, least_gap: int = 0) -> Workload:
         at += draw(st.integers(least_gap, 4))
         run = draw(st.integers(1, 20))
         fields: dict[str, Any] = {"weight": draw(st.integers(-2, 2)), "urgent": draw(st.booleans())}
+        fields["user"] = draw(st.sampled_from("abc"))
         if draw(st.integers(0, 5)):
             fields["estimate"] = run + draw(st.sampled_from([0, 0, 1, 7, -1 if run > 1 else 0]))
             fields["walltime"] = run + 10
@@ -304,8 +362,22 @@ def workloads(draw: st.DrawFn, least_gap: int = 0) -> Workload:
     return workload
 
 
-VARYING = ["wfp3", "unicep", "xfactor", "wait * weight", "min(wait, 10) * procs - estimate", "weight * now / procs"]
+CONDITIONS = [
+    "wait if user == 'a' else -estimate",
+    "(wait > 9 and procs < 4) - wait / 100",
+    "weight if wait > 5 else 1",
+]
+VARYING = [
+    *CONDITIONS,
+    "wfp3",
+    "unicep",
+    "xfactor",
+    "wait * weight",
+    "min(wait, 10) * procs - estimate",
+    "weight * now / procs",
+]
 FIXED = [*(name for name in NAMED_ORDERS if not parse_order(name).varies), "weight + estimate / procs"]
+FIXED += ["estimate if user != 'b' else 0", "urgent or procs > 3"]
 
 
 @examples(300)
@@ -355,7 +427,8 @@ def test_another_name_or_the_expression_gives_the_same_schedule(policy: str, ali
 EXPRESSIONS = [
     *VARYING, "wait / (procs - 3)", "sqrt(wait - 20) * 2", "-(wait * 1e200) ** 3", "(wait - 5) ** -1",
     "log10(wait) + log2(now) / estimate", "max(wait, estimate, procs) - min(now, 7)", "max(sqrt(5 - wait), 1)",
-    "1e308 * now - 1e308 * wait",
+    "1e308 * now - 1e308 * wait", "wait if procs > 2 else -estimate", "(wait > 10 and procs < 4) * wait - procs",
+    "not wait - 20 or now", "weight * 2 if user == 'b' else wait / (procs - 3)", "usage + wait",
 ]  # fmt: skip
 
 
@@ -395,6 +468,116 @@ def test_ranks_of_all_jobs_are_those_of_each(
         assert found == [
             job for _, job, span_s in in_order if job.n_procs <= n_free and (span_s <= 2 or job.n_procs <= 2)
         ]
+
+
+class WithUsage(SlowFcfs):
+    """FCFS by an order with the usage of users, which is added up again in each pass."""
+
+    Options = SlowOptions
+    RANKS: ClassVar[dict[str, Callable[[float, Job, float], float]]] = {
+        "usage": lambda used, _job, _now: used,
+        "usage - 20 * wait": lambda used, job, now: used - 20 * (now - job.submitted_at),
+        "usage if procs <= 4 or wait > 9 else 1000": lambda used, job, now: (
+            used if job.n_procs <= 4 or now - job.submitted_at > 9 else 1000
+        ),
+    }
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.past: list[tuple[str, float]] = []
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        self.past.append(self.used_by(job, now))
+
+    def used_by(self, job: Job, now: float) -> tuple[str, float]:
+        assert job.started_at is not None
+        return job.fields["user"], job.n_held * (now - job.started_at)
+
+    def rank(self, order: str, job: Job, now: float) -> float:
+        pairs = [*self.past, *(self.used_by(other, now) for other in self.partition.running_jobs)]
+        used = [work for user, work in pairs if user == job.fields["user"]]
+        return self.RANKS[order](sum(used), job, now)
+
+    def starts(self, now: float) -> Iterator[Decision]:
+        self.queue.sort(key=lambda job: (self.rank(self.options.order, job, now), job.seq))
+        yield from super().starts(now)
+
+
+class EasyWithUsage(WithUsage):
+    """EASY by such an order."""
+
+    def starts(self, now: float) -> Iterator[Decision]:
+        self.queue.sort(key=lambda job: (self.rank(self.options.order, job, now), job.seq))
+        yield from SlowEasy.starts(self, now)  # type: ignore[arg-type]
+
+
+@examples(300)
+@given(workloads(), st.sampled_from([*WithUsage.RANKS]))
+def test_usage_as_by_adding_up_everything_in_each_pass(workload: Workload, order: str) -> None:
+    for name, twin in (("fcfs", WithUsage), ("easy", EasyWithUsage)):
+        fast = run_policy(name, workload, N_PROCS, order=order)
+        assert starts(fast) == starts(run_policy(twin, workload, N_PROCS, order=order))
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 8), st.floats(0, 1e6), st.floats(0, 1e6)), max_size=12),
+    st.floats(0, 1e6),
+    st.sampled_from([math.inf, 1.0, 3600.0, 1e7]),
+)
+def test_usage_is_the_integral_of_the_processors(
+    rows: list[tuple[str, int, float, float]], now: float, half_life_s: float
+) -> None:
+    """Of those that have started by now; the weight of an instant halves with each half-life since then."""
+    usage = UserUsage(half_life_s)
+    events, expected = [], {"a": 0.0, "b": 0.0}
+    for number, (user, n, at, span_s) in enumerate(rows):
+        job = Job(str(number), n, fields={"user": user})
+        job.segment.n_held = n
+        if at <= now:
+            events.append((at, 0, number, job))
+            end = min(at + span_s, now)
+            weight = [2 ** ((one - now) / half_life_s) for one in (at, end)]
+            held_s = end - at if half_life_s == math.inf else (weight[1] - weight[0]) * half_life_s / math.log(2)
+            expected[user] += n * held_s
+            if at + span_s <= now:
+                events.append((at + span_s, 1, number, job))
+    for at, is_end, _, job in sorted(events, key=lambda event: event[:3]):
+        (usage.ended if is_end else usage.started)(job, at)
+    for user, used in expected.items():
+        assert usage.of(user, now) == pytest.approx(used, rel=1e-9, abs=1e-6)
+
+
+def test_usage_by_hand() -> None:
+    """Ann has used 4 · 10 processor-seconds at 10, so Bob's job goes first; then 40 and 40: ties go by arrival.
+
+    With a half-life of 10 s, Ann's 40 count less than Bob's at 20.
+    """
+    jobs = Workload()
+    for number, (user, at) in enumerate([("ann", 0), ("ann", 1), ("bob", 2), ("bob", 3)], 1):
+        jobs.job(str(number), n=4, s=10, at=at, walltime=11, user=user)
+    assert starts(run_policy("fcfs", jobs, 4)) == {"1": 0, "2": 10, "3": 20, "4": 30}
+    for policy in ("fcfs", "easy"):
+        assert starts(run_policy(policy, jobs, 4, order="usage")) == {"1": 0, "2": 20, "3": 10, "4": 30}
+        assert starts(run_policy(policy, jobs, 4, order="-usage")) == {"1": 0, "2": 10, "3": 20, "4": 30}
+    halved = run_policy("fcfs", jobs, 4, order="usage(10)")
+    assert starts(halved) == {"1": 0, "2": 20, "3": 10, "4": 30}
+    assert starts(run_policy("fcfs", jobs, 4, order="-usage('10s')")) == {"1": 0, "2": 10, "3": 20, "4": 30}
+
+
+def test_usage_counts_all_partitions_and_restarts() -> None:
+    """A redirected job is killed and runs again elsewhere: its user has used both segments."""
+    options: dict[str, Any] = {"group_size": 2, "theta": 1, "principal_options": {"order": "usage"}}
+    jobs = Workload()
+    for index in range(30):
+        run = 1 + index * 7 % 9
+        jobs.job(f"{index:02}", n=1 + index * 5 % 6, s=run, at=index // 2, walltime=20, estimate=15, user=index % 3)
+    found = run_policy("redirection", jobs, N_PROCS, config={"dynamic-jobs-enabled": True}, **options)
+    assert None not in starts(found).values()
+    plain = {**options, "principal_options": {}}
+    assert starts(found) != starts(
+        run_policy("redirection", jobs, N_PROCS, config={"dynamic-jobs-enabled": True}, **plain)
+    )
 
 
 def test_wfp3_by_hand() -> None:
@@ -481,7 +664,7 @@ def test_the_queue_is_not_sorted_while_the_machine_is_full() -> None:
 
 # --- where orders are refused -------------------------------------------------------------------------------------
 
-REFUSED = "the order changes while jobs wait (it uses wait or now), but reservations are guarantees"
+REFUSED = "the order changes while jobs wait (it uses wait, now or usage), but reservations are guarantees"
 
 
 @pytest.mark.parametrize(
@@ -500,7 +683,7 @@ def test_rules_with_reservations_reject_orders_that_vary(policy: str, options: d
     with pytest.raises(InputError) as caught:
         run_policy(policy, Workload().job("a", n=1, s=1, walltime=2), 8, **options)
     assert f"{where}{REFUSED}" in str(caught.value)
-    assert "expected an order without wait and now, found" in str(caught.value)
+    assert "expected an order without wait, now and usage, found" in str(caught.value)
 
 
 def test_a_custom_scheduler_with_reservations_rejects_orders_that_vary() -> None:
@@ -561,7 +744,7 @@ def test_an_order_from_batsims_options_gives_the_schedule_of_the_embedded_run(op
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("__import__('os').system('true')", 'character "\'" is not allowed'),
+        ("__import__('os').system('true')", "unknown function"),
         ("().__class__.__bases__", "'().__class__.__bases__' is not allowed"),
         ("9 ** 9 ** 9 ** 9 ** 9", "expected a number from -100 to 100"),
         ("(" * 100_000, "expected an order of at most 300 characters, found 100,000"),
@@ -596,4 +779,4 @@ def test_orders_on_the_command_line(tmp_path: Path) -> None:
     message = "policy easy: option order (from -o): 'wait.real' is not allowed; expected numbers, names, functions"
     assert (done.returncode, message in done.stderr) == (2, True)
     done = run_cli(*args, "-o", "order=2 * priority", "-e", str(tmp_path / "run"))
-    assert (done.returncode, "job w0!00: unknown name 'priority' in an order" in done.stderr) == (2, True)
+    assert (done.returncode, "job w0!00: unknown name 'priority' in an expression" in done.stderr) == (2, True)
