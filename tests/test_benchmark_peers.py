@@ -1,14 +1,11 @@
-"""The benchmark with other programs: inputs, tables, and reports of missing or failing programs. No speed."""
+"""The benchmark with other programs: inputs, and tables with and without these programs. No speed."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.packages import pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
@@ -50,10 +47,6 @@ def test_all_input_files_have_the_same_jobs(peers: Any, tmp_path: Path) -> None:
         assert walltime_s == 2 * run_s == 2 * int(run_s) > 0
     assert [workload.n_procs for workload in workloads] == [32, 32]
     assert made.submitted == {name: submitted_at for name, submitted_at, *_ in jobs[0]}
-    for n_cores, n_nodes in ((1, 32), (16, 2)):
-        system = json.loads((tmp_path / "input" / f"cores-{n_cores}.config").read_text())
-        assert system["groups"]["node"]["core"] == n_cores
-        assert system["resources"]["node"] == n_nodes
 
 
 @pytest.mark.long
@@ -69,41 +62,6 @@ def test_a_run_without_other_programs(alone: Any, capsys: pytest.CaptureFixture[
     assert output.count("control: the same case twice, ") == 1
     assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in output
     assert "ERROR" not in output
-
-
-def test_a_failing_program_is_reported_and_the_others_continue(
-    alone: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(_place: object) -> list[str]:
-        return [sys.executable, "-c", "raise SystemExit('no such policy')"]
-
-    def lazy(_place: object) -> list[str]:
-        return [sys.executable, "-c", ""]
-
-    good = next(case for case in alone.programs.all_cases(8) if case.name == alone.REFERENCE)
-    cases = [good._replace(name="broken", command=broken), good._replace(name="lazy", command=lazy), good]
-    monkeypatch.setattr(alone.programs, "all_cases", lambda _n_procs: cases)
-    assert alone.main(["--jobs", "5", "--procs", "8", "--rounds", "2"]) == 1
-    output = capsys.readouterr()
-    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in output.out
-    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in output.out
-    assert output.err.count("broken") == 1  # not tried again
-    assert f"| {alone.REFERENCE} | 5 | " in output.out
-
-
-def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "GRACE_S", 0.0)
-    commands = ([sys.executable, "-c", "raise SystemExit(3)"], [sys.executable, "-c", "import signal; signal.pause()"])
-    processes = [peers.subprocess.Popen(command) for command in commands]
-    used = peers.finish(processes)
-    assert [process.returncode for process in processes] == [3, -9]
-    assert len(used) == 2
-
-
-def test_what_the_benchmark_installs_is_pinned() -> None:
-    names = [line for line in (ROOT / "benchmarks" / "peers.txt").read_text().splitlines() if line[0] != "#"]
-    assert names
-    assert set(names) <= set(pins_in())
 
 
 @pytest.mark.batsim

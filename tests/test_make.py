@@ -37,28 +37,11 @@ def installs(clone: Path, *goals: str) -> list[str]:
     )
 
 
-def set_up(clone: Path, goal: str) -> None:
-    """Leave behind what make leaves when it has set up something."""
-    shown = subprocess.run(
-        ["make", "-n", goal], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-    ).stdout
-    (stamps,) = re.findall(r"^touch (.*)$", shown, re.MULTILINE)
-    for stamp in stamps.split():
-        (clone / stamp).touch()
-
-
 def test_the_demo_installs_what_it_needs_and_tests_the_rest(clone: Path) -> None:
     assert installs(clone, "demo") == [FOR_DEMO]
     assert installs(clone, "lint", "types") == [FOR_TESTS]
     assert installs(clone, "demo", "lint") == [FOR_DEMO, FOR_TESTS]
     assert installs(clone, "lint", "demo") == [FOR_DEMO, FOR_TESTS]  # never both at once, in whatever order
-
-
-@pytest.mark.parametrize("first", ["demo", "ready"])
-def test_nothing_is_installed_twice(first: str, clone: Path) -> None:
-    set_up(clone, f".venv/{first}")
-    assert installs(clone, "demo") == []
-    assert installs(clone, "lint") == ([] if first == "ready" else [FOR_TESTS])
 
 
 @pytest.mark.parametrize("goal", ["unit", "long"])
