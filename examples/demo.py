@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def report() -> None:
-    """Write a page about the three runs and print its path. Without Bokeh, the command prints what to install."""
+    """Write a page about the three runs and print its path. Without matplotlib, the command prints what to install."""
     runs = [f"{OUT}/demo_{policy}" for policy in POLICIES]
     labels = [f"--label={policy}" for policy in POLICIES]
     path = OUT / "demo.html"

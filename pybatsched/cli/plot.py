@@ -18,12 +18,13 @@ from pybatsched.report import campaign_charts, chart_style
 from pybatsched.report.campaign.points import Point, points_of
 from pybatsched.report.campaign_charts import CampaignPlotOptions
 from pybatsched.report.charts import KINDS, PlotOptions, draw
+from pybatsched.report.lines import policies_of, renamed
 from pybatsched.report.provenance import labels_of, relabelled
 
 EPILOG: Final = f"""\
 charts:
   gantt          which job ran when and where, of one run
-  utilisation    processors in use over time, a panel for each run
+  utilisation    processors in use over time, a panel for each run or policy
   queue          waiting jobs over time
   cdf            share of jobs up to each value of a measure
   boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
@@ -47,6 +48,7 @@ examples:
 
 An axis of values is logarithmic if the largest value is more than 20 times the smallest (or 1, if a value is 0);
 --scale changes this, and the printed line shows the result. --scale log of a campaign's chart needs values above 0.
+Of more than 12 runs, all runs of a policy are drawn together; --by changes this.
 Time axes are in days, hours, minutes or seconds, by their length. Needs matplotlib: pip install '.[plot]'
 """
 
@@ -65,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "column (3.5 inches), text (7.2 inches, the default) or a number of inches"
     add("--width", default="", metavar="WIDTH", help=text)
     text = (
-        "label of the first run, second run, …; or OLD=NEW for some runs, or for policies and workloads of a "
-        "campaign (repeatable)"
+        "label of the first run, second run, …; or OLD=NEW for some runs or policies, or for policies and workloads "
+        "of a campaign (repeatable)"
     )
     add("--label", action="append", default=[], metavar="[OLD=]NEW", help=text)
     arguments.add_span(parser)
@@ -74,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--color", choices=("auto", "job", "wait"), default="auto", help=text)
     text = "scale of the axis of values; not for gantt and utilisation (default %(default)s: by the range of values)"
     add("--scale", choices=("auto", "log", "linear"), default="auto", help=text)
+    text = "of runs: a line, box or panel for each of these (default %(default)s: policy if there are over 12 runs)"
+    add("--by", choices=("auto", "run", "policy"), default="auto", help=text)
     arguments.add_baseline(parser)
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw only this policy")
     text = "of a campaign: draw only this workload or the weeks of this log; may contain * (repeatable)"
@@ -96,21 +100,31 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name}: works only with a campaign, not with runs; remove it")
     begin_s, end_s = arguments.span(args)
     width = chart_style.width_of(args.width or "text")
-    labels = relabelled(labels_of(args.runs), args.label, args.runs)
+    known = labels_of(args.runs)
     runs = [
         replace(read_latest(prefix, args.workload, newest=args.partial), name=label)
-        for prefix, label in zip(args.runs, labels, strict=True)
+        for prefix, label in zip(args.runs, known, strict=True)
     ]
+    runs = _relabelled(runs, args.runs, args.label)
     arguments.refuse_to_overwrite_runs(args.output, runs, args.workload)
     runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.run_state for run in runs)
     for run in runs:
         if run.left_out_text and args.chart in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_text}")
-    options = PlotOptions(args.measure, _tau_s(args, runs), args.scale, width, begin_s, end_s, args.color)
+    options = PlotOptions(args.measure, _tau_s(args, runs), args.scale, width, begin_s, end_s, args.color, args.by)
     _print_result(args.output, draw(args.chart, runs, args.output, options))
     run_end.check((run.run_state for run in runs), partial=args.partial)
     return 0
+
+
+def _relabelled(runs: Sequence[SavedRun], prefixes: Sequence[str], given: Sequence[str]) -> list[SavedRun]:
+    """Return runs with new names: one for each run, or OLD=NEW for some runs or policies. Raises InputError."""
+    known = [run.label for run in runs]
+    of_policies = _by_old_name([name for name in policies_of(runs) if name not in {*known, *prefixes}], given)
+    of_runs = [label for label in given if not any(label == f"{old}={new}" for old, new in of_policies.items())]
+    labels = dict(zip(known, relabelled(known, of_runs, prefixes), strict=True))
+    return renamed(runs, of_policies | {old: new for old, new in labels.items() if old != new})
 
 
 def _tau_s(args: argparse.Namespace, runs: Sequence[SavedRun]) -> float:
@@ -129,6 +143,7 @@ def _plot_campaign(args: argparse.Namespace) -> int:
         ("--from", args.from_at),
         ("--to", args.to_at),
         ("--color", args.color != "auto"),
+        ("--by", args.by != "auto"),
     ):
         if value:
             raise InputError(f"{name}: works only with runs, not with a campaign; remove it")
@@ -156,16 +171,18 @@ def _plot_campaign(args: argparse.Namespace) -> int:
 
 
 def _labels(points: Sequence[Point], given: Sequence[str]) -> dict[str, str]:
-    """Read new names, each as OLD=NEW; OLD may contain =, as in `easy (order=sjf)=SJF`. Raises InputError."""
+    """Read new names of policies, settings and workloads. Raises InputError."""
     known = campaign_charts.names_in(points)
-    labels = {}
+    labels = _by_old_name(known, given)
     for label in given:
-        old = next((name for name in known if label.startswith(f"{name}=")), None)
-        new = label[len(old) + 1 :] if old is not None else ""
-        if old is None or not new.strip():
+        if not any(label == f"{old}={new}" and new.strip() for old, new in labels.items()):
             raise InputError(f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}")
-        labels[old] = new
     return labels
+
+
+def _by_old_name(known: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """Return new names by old ones, each given as OLD=NEW. OLD may contain =, as in `easy (order=sjf)=SJF`."""
+    return {name: label[len(name) + 1 :] for label in given for name in known if label.startswith(f"{name}=")}
 
 
 def _print_result(path: str, what: str) -> None:

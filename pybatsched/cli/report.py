@@ -28,7 +28,7 @@ examples:
                                                               the journal of simulate are found without the option)
   pybatsched report out/backfilling                           a campaign: means, and box plots by parameter
 
-The page is one self-contained file that needs no network. Needs Bokeh: pip install '.[report]'
+The page is one self-contained file that needs no network. Needs matplotlib: pip install '.[report]'
 """
 
 
@@ -87,7 +87,7 @@ def _read(args: argparse.Namespace) -> list[SavedRun]:
 
 
 def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
-    """Import the modules that need Bokeh, an optional dependency."""
+    """Import the modules that need matplotlib, an optional dependency."""
     try:
         from pybatsched.report import page  # noqa: PLC0415  see above
         from pybatsched.report.run import job_history  # noqa: PLC0415  see above

@@ -100,7 +100,7 @@ def _run_all(args: argparse.Namespace) -> int:
     for outcome in outcomes.values():
         print(f"{outcome.study.name:<16} {outcome.sentence}")
     try:
-        from pybatsched.report import page, study as study_page  # noqa: PLC0415  Bokeh is an extra
+        from pybatsched.report import page, study as study_page  # noqa: PLC0415  matplotlib is an extra
     except ImportError:
         return max(codes)
     path = output / f"studies{'-quick' if args.quick else ''}.html"
@@ -238,7 +238,7 @@ def _as_markdown(outcome: studies.StudyOutcome) -> str:
 
 def _write_page(store: Store, outcome: studies.StudyOutcome) -> None:
     try:
-        from pybatsched.report import page  # noqa: PLC0415  Bokeh is an extra
+        from pybatsched.report import page  # noqa: PLC0415  matplotlib is an extra
     except ImportError:
         return
     path = store.folder / "report.html"

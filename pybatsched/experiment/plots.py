@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pybatsched.campaign.store import Store
@@ -24,28 +23,30 @@ Scale: TypeAlias = Literal["auto", "log", "linear"]
 class Plots:
     """The charts of some runs. All methods take the same keywords.
 
-    `labels` are names to show instead of the labels of policies. `width` is the width of the chart, and `scale` (auto,
-    log or linear) the scale of the axis of values. `begin` and `end` limit the time axis, or select jobs by submission.
-    `tau_s` is the bound of bounded slowdowns, if not that of the runs.
+    `labels` are names to show instead of those of policies or runs. `by` says whether each run or each policy has a
+    line, box or panel (default: each policy if there are more than 12 runs; its jobs count together, and values over
+    time are means over its runs). `width` is the width of the chart, and `scale` (auto, log or linear) the scale of the
+    axis of values. `begin` and `end` limit the time axis, or select jobs by submission. `tau_s` is the bound of bounded
+    slowdowns, if not that of the runs.
     """
 
     def __init__(self, runs: Sequence[SavedRun]) -> None:
         self._runs = runs
 
     def cdf(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
-        """Draw the share of jobs up to each value of a measure, one line per run."""
+        """Draw the share of jobs up to each value of a measure, one line per run or policy."""
         return self._chart("cdf", measure=measure, **options)
 
     def boxes(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
-        """Draw the quartiles of a measure, whiskers at 5 and 95 per cent, and the mean, one box per run."""
+        """Draw the quartiles of a measure, whiskers at 5 and 95 per cent, and the mean, one box per run or policy."""
         return self._chart("boxes", measure=measure, **options)
 
     def utilisation(self, **options: Any) -> Figure:
-        """Draw the processors in use over time, one panel per run."""
+        """Draw the processors in use over time, one panel per run or policy."""
         return self._chart("utilisation", **options)
 
     def queue(self, **options: Any) -> Figure:
-        """Draw the number of waiting jobs over time, one line per run."""
+        """Draw the number of waiting jobs over time, one line per run or policy."""
         return self._chart("queue", **options)
 
     def gantt(self, **options: Any) -> Figure:
@@ -64,16 +65,17 @@ class Plots:
         end: Time | None = None,
         scale: Scale = "auto",
         color: Literal["auto", "job", "wait"] = "auto",
+        by: Literal["auto", "run", "policy"] = "auto",
         tau_s: float | None = None,
         **unknown: Any,
     ) -> Figure:
-        from pybatsched.report import chart_style, charts  # noqa: PLC0415  matplotlib is an optional dependency
+        from pybatsched.report import chart_style, charts, lines  # noqa: PLC0415  they need optional dependencies
 
         if unknown:
-            expected = "labels, width, begin, end, scale, color, tau_s"
+            expected = "labels, width, begin, end, scale, color, by, tau_s"
             raise InputError(f"{', '.join(sorted(unknown))}: unknown argument; expected one of {expected}")
-        _check_labels(labels, [run.label for run in self._runs])
-        runs = [replace(run, name=(labels or {}).get(run.label, run.label)) for run in self._runs]
+        _check_labels(labels, [*lines.policies_of(self._runs), *(run.label for run in self._runs)])
+        runs = lines.renamed(self._runs, labels or {})
         if measure is not None:
             runs[0].evaluated.check_measure(measure, *(run.evaluated for run in runs[1:]))
         bound = common_tau_s(runs if measure == "bounded_slowdown" else [], tau_s)
@@ -81,7 +83,7 @@ class Plots:
         if begin_s is not None and end_s is not None and end_s <= begin_s:
             raise InputError(f"{kind}: expected an end after {begin_s:g} s, found {end_s:g} s")
         inches = chart_style.width_of(str(width))
-        options = charts.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
+        options = charts.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color, by)
         return charts.chart_of(kind, runs, options)
 
 

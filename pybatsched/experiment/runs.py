@@ -107,7 +107,7 @@ class Run:
     def record(self) -> files.SavedRun:
         """The run as the commands read it."""
         fields = None if self._request is None else fields_of({"w0": self._request.jobs.workload})
-        return replace(files.read_latest(self._prefix, own_fields=fields), name=self.policy)
+        return replace(files.read_latest(self._prefix, own_fields=fields), name=self.policy, policy=self.policy)
 
     @property
     def tau_s(self) -> float:
@@ -579,7 +579,7 @@ def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:
 
 
 def _pages() -> Any:
-    """Return the module that writes pages. Raises InputError without Bokeh."""
+    """Return the module that writes pages. Raises InputError without matplotlib."""
     try:
         from pybatsched.report import page  # noqa: PLC0415  an optional dependency
     except ImportError as error:

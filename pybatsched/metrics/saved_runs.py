@@ -70,8 +70,8 @@ class SavedRun:
     `run_state` says whether the run is complete. If not, `summary` is the content of its state file. `energy` is set
     for complete runs that simulated it. Figures come from the table of `jobs`, which needs polars.
 
-    `name` is the name to show instead of the prefix. `journal` is the path of the journal, if known; the file may be
-    gone.
+    `name` is the name to show instead of the prefix, `policy` that of its policy. `journal` is the path of the
+    journal, if known; the file may be gone.
     """
 
     prefix: str
@@ -82,6 +82,7 @@ class SavedRun:
     energy: Energy | None = None
     name: str = ""
     journal: str = ""
+    policy: str = ""
 
     @property
     def label(self) -> str:

@@ -73,20 +73,5 @@ function pybatschedBoard(side, about) {
   }
   for (const button of side.querySelectorAll("button")) button.addEventListener("click", buttons[button.value]);
   board.choose(about.shade);
-
-  // The lines over time show the same stretch; what is done to them is done to all.
-  board.link = (range, ticker) => {
-    let isTold = false;
-    const tell = ({ t0, t1 }) => {
-      isTold = true;
-      const ticks = pybatschedClock.ticks(t0, t1, 8).map(([at]) => at);
-      ticker.setv({ ticks });
-      range.setv({ start: t0, end: t1 });
-      isTold = false;
-    };
-    board.heard.push(tell);
-    range.change.connect(() => { if (!isTold) { board.setTime(range.start, range.end); tell(board.time); } });
-    tell(board.time);
-  };
   return board;
 }

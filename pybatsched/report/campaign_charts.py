@@ -13,14 +13,14 @@ from pybatsched.errors import InputError, did_you_mean, quantity, setting
 from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
-from pybatsched.report import chart_style, durations
+from pybatsched.report import chart_style
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of, sweep_charts
 from pybatsched.report.campaign.means import differences_of
 from pybatsched.report.campaign.points import Point, baseline_of
-from pybatsched.report.chart_style import plain
+from pybatsched.report.chart_style import GRID, plain
 from pybatsched.report.charts import BOX, draw_boxes
-from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
+from pybatsched.report.scales import ChartAxis, ScaleOption, axis_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,13 +32,12 @@ _OF_RATIOS: Final = ("ratios", "mean-ratios")
 _OF_BOXES: Final = ("boxes", "ratios")
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
-_LETTER: Final = 0.075
-_ALONG: Final = 30  # letters that fit along the axis of values
 _NAMES_SHARE: Final = 0.4  # of the width, at most, for the names beside panels
 _ROW: Final = 2.3
-_TURNED: Final = 1.5  # maximum length of a line of a turned name
-_NAME_SIZE: Final = 9.0
 _MARGIN: Final = 0.9
+#: Widths of charts on a page in inches, of few and of many boxes, and the width of a box in the former.
+_PAGE_WIDTHS: Final = (5.4, 11.0)
+_PAGE_SLOT: Final = 0.4
 _BASELINE, _DOT, _GREY = "#d0d0d0", "#1f4e79", "#7a7a7a"
 
 
@@ -82,7 +81,7 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
     if kind == "differences":
         return _differences(points, options)
     charts = [_renamed(chart, options.labels) for chart in _charts(kind, points, options)]
-    axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
+    axis = axis_of(charts, with_dots=not is_mean, with_intervals=is_mean)
     if options.scale == "log" and not axis.is_log:
         what = f"{kind} of {charts[0].measure_title}"
         raise InputError(
@@ -97,11 +96,27 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
         figure: Any = chart_style.new_figure(width, sum(heights))
         parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
+            subject = f"{chart.subject}: " if chart.subject else ""
+            size = chart_style.font_size(part) + 1
+            title = plain(f"{subject}{chart.title.removesuffix(' (s)')}")
+            part.suptitle(chart_style.wrapped(title, width - 0.2, size), fontsize=size)
             _chart(part, chart, axis, width, as_means=is_mean)
     return figure, _described(kind, charts, axis)
 
 
-def _described(kind: str, charts: Sequence[Chart], axis: Scale) -> str:
+def for_page(chart: Chart, axis: ChartAxis, *, as_means: bool) -> Figure:
+    """Return a chart without a title for a page; its points have hover texts."""
+    n = len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories)
+    width, wide = _PAGE_WIDTHS
+    width = width if _MARGIN + _PAGE_SLOT * n <= width else max(wide, _MARGIN + _SLOT * n)
+    with chart_style.style(width):
+        figure: Any = chart_style.new_figure(width, _height(chart, width) - 0.3)
+        _chart(figure, chart, axis, width, as_means=as_means, with_hover=True)
+    made: Figure = figure
+    return made
+
+
+def _described(kind: str, charts: Sequence[Chart], axis: ChartAxis) -> str:
     """Return the description of charts."""
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     n_undefined = sum(chart.n_undefined for chart in charts)
@@ -232,10 +247,7 @@ def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
 def _height(chart: Chart, width: float) -> float:
     """Return the height of a chart in inches."""
     row = _ROW if width > chart_style.WIDTHS["column"] * 1.5 else 1.7
-    names, is_rotated = _categories(chart, width)
-    longest = max(chart_style.text_width(name, _NAME_SIZE) for name in names)
-    below = longest if is_rotated else 0.14 * max(name.count("\n") for name in names)
-    return row * len(_lines(chart, width)) + 0.7 + below
+    return row * len(_lines(chart, width)) + 0.7 + chart_style.category_height(chart.categories, _slot(chart, width))
 
 
 def _slot(chart: Chart, width: float) -> float:
@@ -244,105 +256,62 @@ def _slot(chart: Chart, width: float) -> float:
     return (width - _MARGIN) / (len(columns) * max(len(chart.categories), 4))
 
 
-def _categories(chart: Chart, width: float) -> tuple[list[str], bool]:
-    """Return the names along a chart, long ones in several lines, and whether they must be turned."""
-    names = [plain(name) for name in chart.categories]
-    room = _slot(chart, width) - 0.06
-    is_rotated = any(
-        chart_style.text_width(word, _NAME_SIZE) > room for name in names for word in chart_style.words_of(name)
-    )
-    return [chart_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
-
-
-def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:
-    subject = f"{plain(chart.subject)}: " if chart.subject else ""
-    size = chart_style.font_size(part)
-    title = f"{subject}{plain(chart.title.removesuffix(' (s)'))}"
-    part.suptitle(chart_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
+def _chart(part: Any, chart: Chart, axis: ChartAxis, width: float, *, as_means: bool, with_hover: bool = False) -> None:
+    """Draw the panels of a chart into a part of a figure."""
+    size, slot = chart_style.font_size(part), _slot(chart, width)
     lines = _lines(chart, width)
-    axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
-    for line, (row, columns) in zip(axes, lines, strict=True):
-        for panel, column in zip(line, columns, strict=False):
-            _panel(panel, chart, chart.panel(row, column), axis, _slot(chart, width), as_means=as_means)
+    axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharey="row")
+    for i, (line, (row, columns)) in enumerate(zip(axes, lines, strict=True)):
+        for j, column in enumerate(columns):
+            panel, boxes = line[j], chart.panel(row, column)
+            positions = [chart.categories.index(box.category) for box in boxes]
+            hover = [chart.setting_text(box) for box in boxes] if with_hover else []
+            (_draw_means if as_means else _draw_boxes)(panel, boxes, positions, axis, hover)
+            if chart.is_ratio:
+                panel.axhline(1.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
+            chart_style.set_axis(panel, "y", axis)
+            ns = [(at, box.mean.n if as_means else len(box.dots)) for at, box in zip(positions, boxes, strict=True)]
+            chart_style.set_categories(panel, chart.categories, slot, ns)
+            is_last = not any(j < len(below) for _, below in lines[i + 1 :])  # the last line may have fewer panels
+            panel.tick_params(labelbottom=is_last, labelleft=j == 0)
             if chart.column_title and (row == chart.rows[0] or len(chart.columns) > len(columns)):
                 panel.set_title(plain(f"{chart.column_title} {column}"), fontsize=size)
         for panel in line[len(columns) :]:
             panel.set_axis_off()
-        label = "ratio" if chart.is_ratio else textwrap.fill(_title(chart, axis), _ALONG)
-        line[0].set_ylabel(plain(f"{row}\n{label}"))
-    names, is_rotated = _categories(chart, width)
-    for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer panels
-        lowest = max(i for i, (_, columns) in enumerate(lines) if j < len(columns))
-        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, fontsize=size)
-        axes[lowest, j].tick_params(labelbottom=True)
+        for panel in line[1:]:
+            panel.set_ylabel("")
+        label = "ratio" if chart.is_ratio else line[0].get_ylabel()
+        line[0].set_ylabel(f"{plain(row)}\n{label}")
     part.supxlabel(plain(chart.x_title), fontsize=size)
 
 
-def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, slot: float, *, as_means: bool) -> None:
-    positions = [chart.categories.index(box.category) for box in boxes]
-    (_draw_means if as_means else _draw_boxes)(panel, boxes, positions, axis)
-    if chart.is_ratio:
-        panel.axhline(1.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
-    _set_axis(panel, axis, is_time=_is_time(chart))
-    panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-    panel.set_axisbelow(True)
-    n = len(chart.categories)
-    half = max(n, 4) / 2 + 0.1  # a single box is narrower than its panel
-    panel.set_xlim((n - 1) / 2 - half, (n - 1) / 2 + half)
-    ns = [box.mean.n if as_means else len(box.dots) for box in boxes]
-    is_wide = _LETTER * max((len(f"n = {one:,}") for one in ns), default=0) < slot
-    above = {"transform": panel.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": 7, "color": "#555555"}
-    for position, one in zip(positions, ns, strict=True):
-        panel.text(position, 0.99, f"n = {one:,}" if is_wide else f"{one:,}", **above)
-
-
-def _is_time(chart: Chart) -> bool:
-    return chart.measure_title.endswith(" (s)")
-
-
-def _title(chart: Chart, axis: Scale) -> str:
-    """Return the label of the axis of values. A time axis has units at its ticks, or one unit in its label."""
-    if not _is_time(chart):
-        return chart.measure_title
-    _, unit = durations.labelled(axis.low, axis.high)
-    return f"{chart.measure_title.removesuffix(' (s)')}{'' if axis.is_log else f' ({unit})'}"
-
-
-def _set_axis(panel: Any, axis: Scale, *, is_time: bool) -> None:
-    panel.yaxis.set_major_formatter("{x:,.10g}")
-    if axis.is_log:
-        panel.set_yscale("log")
-        marks = [(at, f"{at:,.10g}") for at in log_ticks(axis.low, axis.high)]
-        marks = durations.marks(axis.low, axis.high) if is_time else marks
-    elif is_time:
-        marks, _ = durations.labelled(axis.low, axis.high)
-    if axis.is_log or is_time:
-        panel.set_yticks([at for at, _ in marks], [text for _, text in marks])
-        panel.set_yticks([], minor=True)
-    panel.set_ylim(axis.low, axis.high)
-
-
-def _draw_boxes(panel: Any, boxes: Sequence[Box], positions: Sequence[int], _axis: Scale) -> None:
+def _draw_boxes(panel: Any, boxes: Sequence[Box], at: Sequence[int], _axis: ChartAxis, hover: Sequence[str]) -> None:
     colors = [_BASELINE if box.is_baseline else BOX for box in boxes]
-    draw_boxes(panel, [box.statistics for box in boxes], positions, colors)
-    at = [position + dodge(k) for position, box in zip(positions, boxes, strict=True) for k in range(len(box.dots))]
-    values = [dot.value for box in boxes for dot in box.dots]
-    panel.scatter(at, values, s=7, color=_DOT, alpha=0.6, linewidths=0, zorder=3)
+    draw_boxes(panel, [box.statistics for box in boxes], at, colors)
+    places = [position + dodge(k) for position, box in zip(at, boxes, strict=True) for k in range(len(box.dots))]
+    dots = [dot for box in boxes for dot in box.dots]
+    drawn = panel.scatter(places, [dot.value for dot in dots], s=7, color=_DOT, alpha=0.6, linewidths=0, zorder=3)
+    if hover:
+        drawn.set_urls([f"{dot.name}: {dot.value:,.4g}" for dot in dots])
 
 
-def _draw_means(panel: Any, boxes: Sequence[Box], positions: Sequence[int], axis: Scale) -> None:
-    for position, box in zip(positions, boxes, strict=True):
-        mean, color = box.mean, _GREY if box.is_baseline else _DOT
-        panel.plot([position], [mean.mean], "o", color=color, markersize=4)
+def _draw_means(panel: Any, boxes: Sequence[Box], at: Sequence[int], axis: ChartAxis, hover: Sequence[str]) -> None:
+    means, colors = [box.mean for box in boxes], [_GREY if box.is_baseline else _DOT for box in boxes]
+    drawn = panel.scatter(at, [mean.mean for mean in means], s=20, c=colors, linewidths=0, zorder=3)
+    for position, mean, color in zip(at, means, colors, strict=True):
         if mean.half is None:
             continue
         whisker = axis.whisker(mean)
         panel.plot([position, position], [whisker.low, whisker.high], "-", color=color, linewidth=1.1)
         panel.plot([position], [whisker.low], "v" if whisker.is_cut_below else "_", color=color, markersize=5)
         panel.plot([position], [whisker.high], "^" if whisker.is_cut_above else "_", color=color, markersize=5)
+    if hover:
+        texts = ["" if mean.half is None else f" ({mean.low:,.4g} to {mean.high:,.4g})" for mean in means]
+        shown = zip(hover, means, texts, strict=True)
+        drawn.set_urls([f"{name}: {mean.mean:,.4g}{text}, {mean.n_text}" for name, mean, text in shown])
 
 
-def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
+def _sweep(charts: Sequence[Chart], axis: ChartAxis, width: float) -> Figure:
     """Draw a line for each chart over the offered load, means with their intervals, a panel for each row."""
     rows = list(dict.fromkeys(row for chart in charts for row in chart.rows))
     height = _ROW if width > chart_style.WIDTHS["column"] * 1.5 else 1.9
@@ -367,11 +336,10 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
                         whisker = axis.whisker(box.mean)
                         ends = [whisker.low, whisker.high]
                         panel.plot([x, x], ends, "-", marker="_", markersize=4, color=look["color"], linewidth=0.8)
-            _set_axis(panel, axis, is_time=_is_time(charts[0]))
+            chart_style.set_axis(panel, "y", axis)
             panel.set_xticks(loads, [f"{load:g}" for load in loads])
-            panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+            panel.grid(axis="y", color=GRID, linewidth=0.6)
             panel.set_axisbelow(True)
-            panel.set_ylabel(textwrap.fill(_title(charts[0], axis), _ALONG))
             chart_style.add_title(panel, row)
         panels[-1].set_xlabel(charts[0].x_title)
         chart_style.add_legend(figure, list(handles.items()), "upper left")
@@ -418,7 +386,7 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
             panel.set_yticks(range(len(own)), own_names)
             panel.set_ylim(len(own) - 0.5, -0.5)
             panel.xaxis.set_major_formatter("{x:,.10g}")
-            panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
+            panel.grid(axis="x", color=GRID, linewidth=0.6)
             panel.set_axisbelow(True)
             title_lines = chart_style.wrapped(plain(options.labels.get(family, family)), beside, size)
             panel.set_title(title_lines, loc="left", fontsize=size)
@@ -445,6 +413,6 @@ def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
         (line,) = panel.step(*zip(*best, strict=True), where="post", color=chart_style.COLORS[1], linewidth=1.4)
         chart_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
         panel.set_xlabel("trial")
-        panel.set_ylabel(textwrap.fill(plain(figure), _ALONG))
-        panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+        panel.set_ylabel(textwrap.fill(plain(figure), 30))
+        panel.grid(axis="y", color=GRID, linewidth=0.6)
         chart_style.write(drawn, path)

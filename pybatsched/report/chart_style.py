@@ -8,12 +8,14 @@ import io
 import logging
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pybatsched.errors import InputError, printable, setting
+from pybatsched.report.scales import ChartAxis
 from pybatsched.results.atomic_files import whole
 
 if TYPE_CHECKING:
@@ -32,7 +34,13 @@ _DPI: Final = 300
 #: that they are also different in grey.
 COLORS: Final = ("#0a3f9a", "#e29600", "#000000", "#b0420a", "#8ccdf2", "#2f9a84")
 _DASHES: Final = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (12, 3)))
+_LEAST_PX: Final = 60  # pixels of an inch on a narrow screen, where a chart is smaller
 _INCH: Final = 72.0  # points
+GRID: Final = "#e4e4e4"
+_SYMLOG: Final = {"linthresh": 1.0, "linscale": 0.5}
+_ALONG: Final = 30  # letters that fit along the axis of values
+_TURNED: Final = 1.5  # maximum length of a line of a turned name, in inches
+_SMALL: Final = 7.0  # size of numbers above categories
 _LINE_HEIGHT: Final = 1.25  # of the size of letters
 #: Parts of a legend, in multiples of the size of its letters.
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP, _ROW_GAP, _BORDER = 2.4, 0.6, 1.6, 0.3, 0.4
@@ -54,6 +62,12 @@ def width_of(text: str) -> float:
         names = ", ".join(WIDTHS)
         raise InputError(f"{setting('width', text[:40])}: expected {names} or {_LEAST_IN:g} to {_MOST_IN:g} inches")
     return width
+
+
+def viridis(shares: Sequence[float]) -> list[str]:
+    """Return colours from dark blue at 0 to yellow at 1."""
+    to_hex, colors = _matplotlib(".colors").to_hex, _matplotlib().colormaps["viridis"]
+    return [to_hex(colors(share)) for share in shares]
 
 
 def is_narrow(figure: Any) -> bool:
@@ -145,6 +159,66 @@ def write(figure: Any, path: str | Path) -> None:
     figure.savefig(content, format=ending, dpi=_DPI, metadata=metadata)
     with whole(path) as temporary:
         temporary.write_bytes(content.getvalue())
+
+
+def svg(figure: Any) -> str:
+    """Return a chart as an SVG element for a page, with its texts as text. URLs of its points become hover texts."""
+    content = io.StringIO()
+    with style(figure.get_figwidth()), _matplotlib().rc_context({"svg.fonttype": "none"}):
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    text = content.getvalue().replace("<svg ", f'<svg style="min-width: {_LEAST_PX * figure.get_figwidth():.0f}px" ', 1)
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text[text.index("<svg ") :], flags=re.DOTALL)
+    text = re.sub(r'<g id="[a-zA-Z]+_\d+">', "<g>", text)  # an id may occur only once on a page
+    return re.sub(r'<a xlink:href="([^"]*)"[^>]*>\s*(.*?)</a>', r"<g><title>\1</title>\2</g>", text, flags=re.DOTALL)
+
+
+def set_axis(axes: Any, which: Literal["x", "y"], axis: ChartAxis, *, only_powers: bool = False) -> None:
+    """Set up an axis of a chart: its scale, ends, ticks and title."""
+    ticks, title = axis.ticks(n_ticks(axes.figure) if which == "x" else 6, only_powers=only_powers)
+    if axis.is_log:
+        getattr(axes, f"set_{which}scale")(axis.kind, **_SYMLOG if axis.kind == "symlog" else {})
+    getattr(axes, f"set_{which}lim")(axis.low, axis.high)
+    shown: Any = getattr(axes, f"{which}axis")
+    shown.set_ticks([at for at, _ in ticks], [text for _, text in ticks])
+    shown.set_ticks([], minor=True)
+    shown.set_label_text(textwrap.fill(plain(title), _ALONG) if which == "y" else plain(title))
+
+
+def set_categories(axes: Any, names: Sequence[str], slot: float, ns: Sequence[tuple[int, int]]) -> None:
+    """Set up an axis of categories, each `slot` inches wide, with numbers of values at positions above."""
+    n = len(names)
+    half = max(n, 4) / 2 + 0.1  # a single box is narrower than its panel
+    axes.set_xlim((n - 1) / 2 - half, (n - 1) / 2 + half)
+    lines, is_turned = category_lines(names, slot)
+    axes.set_xticks(range(n), lines, rotation=90 if is_turned else 0, fontsize=font_size(axes.figure))
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    texts = [f"n = {one:,}" for _, one in ns]
+    if max((text_width(text, _SMALL) for text in texts), default=0.0) > slot - 0.04:
+        texts = [f"{one:,}" for _, one in ns]
+    above = {
+        "transform": axes.get_xaxis_transform(),
+        "ha": "center",
+        "va": "top",
+        "fontsize": _SMALL,
+        "color": "#555555",
+    }
+    for (position, _), text in zip(ns, texts, strict=True):
+        axes.text(position, 0.99, text, **above)
+
+
+def category_lines(names: Sequence[str], slot: float) -> tuple[list[str], bool]:
+    """Return names of categories, long ones in several lines, and whether they must be turned."""
+    names = [plain(name) for name in names]
+    room, size = slot - 0.06, 9.0
+    is_turned = any(text_width(word, size) > room for name in names for word in words_of(name))
+    return [label_lines(name, _TURNED if is_turned else room, size) for name in names], is_turned
+
+
+def category_height(names: Sequence[str], slot: float) -> float:
+    """Return the height of names of categories in inches."""
+    lines, is_turned = category_lines(names, slot)
+    return max(text_width(name, 9.0) if is_turned else 0.14 * name.count("\n") for name in lines)
 
 
 def plain(text: str) -> str:

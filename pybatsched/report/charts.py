@@ -1,25 +1,38 @@
-"""Draw single charts for papers with matplotlib, as SVG, PDF or PNG (by the ending of the file name)."""
+"""Draw single charts for papers and pages with matplotlib, as SVG, PDF or PNG (by the ending of the file name)."""
 
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+import numpy as np
+
 from pybatsched.errors import InputError, quantity, setting
-from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.distributions import Distribution
 from pybatsched.metrics.figure_names import title_of
-from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.saved_runs import SavedRun
-from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import chart_style, durations
-from pybatsched.report.chart_style import COLORS, plain
+from pybatsched.report.chart_style import COLORS, GRID, plain
 from pybatsched.report.gantt import bars as gantt
-from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
-from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
+from pybatsched.report.gantt.chart import GanttTable, table_of
+from pybatsched.report.gantt.cluster_rows import Rows
+from pybatsched.report.gantt.colors import DISTINCT
+from pybatsched.report.lines import (
+    Boxes,
+    ByOption,
+    JobSelection,
+    Lines,
+    boxes_of,
+    cdf_of,
+    groups_of,
+    over_time,
+    span_of,
+    time_axis,
+)
+from pybatsched.report.scales import ScaleOption
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,10 +40,7 @@ if TYPE_CHECKING:
 #: How the jobs of a Gantt chart are coloured: each job has a colour, or the colour shows its wait.
 ColorOption = Literal["auto", "job", "wait"]
 
-_MAX_STEPS: Final = 4_000
-_MAX_SPANS: Final = 400  # with more steps, means over spans are drawn
-_HEADROOM: Final = 1.2  # end of a logarithmic axis of values, over the largest value
-_MAX_LINES: Final = 3  # of queues in one chart; more runs have a panel each
+_MAX_LINES: Final = 3  # of queues in one chart; more groups have a panel each
 _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
 #: The looks of hosts that are reserved or down.
@@ -40,7 +50,6 @@ _BLOCKED: Final = {
 }
 _FIXED_SCALE: Final = ("gantt", "utilisation")  # charts whose axis of values is always linear
 _OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
-_THOUSANDS: Final = "{x:,.10g}"
 #: Colours of waits, and the part of the map that is used: its lightest colours look like idle processors.
 _WAITS, _WAITS_PART = "viridis_r", (0.1, 1.0)
 _LINEAR_WAIT_S: Final = 60.0  # shorter waits are almost the same colour
@@ -55,7 +64,10 @@ class PlotSummary(NamedTuple):
 
 
 class PlotOptions(NamedTuple):
-    """The options of a chart. `begin_s` and `end_s` limit the axis of time, or jobs by their submission."""
+    """The options of a chart. `begin_s` and `end_s` limit the axis of time, or jobs by their submission.
+
+    `by` says whether each run or each policy has a line, box or panel.
+    """
 
     measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
@@ -64,16 +76,12 @@ class PlotOptions(NamedTuple):
     begin_s: float | None = None
     end_s: float | None = None
     color: ColorOption = "auto"
-
-    def has(self, at: float) -> bool:
-        """Return whether an instant is in the span of time."""
-        return (self.begin_s is None or at >= self.begin_s) and (self.end_s is None or at < self.end_s)
+    by: ByOption = "auto"
 
     @property
-    def span_text(self) -> str:
-        """The span of time as text; empty if there are no limits."""
-        limits = (("from", self.begin_s), ("to", self.end_s))
-        return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
+    def jobs(self) -> JobSelection:
+        """The values of jobs that charts show."""
+        return JobSelection(self.measure, self.tau_s, self.begin_s, self.end_s)
 
 
 def chart_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
@@ -87,10 +95,11 @@ def draw(kind: str, runs: Sequence[SavedRun], path: str | Path, options: PlotOpt
     figure, summary = _drawn(kind, runs, options)
     chart_style.write(figure, path)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
-    n_jobs = sum(kind not in _OF_JOBS or options.has(record.submitted_at) for run in runs for record in run.records)
-    span = f", {options.span_text}" if options.span_text else ""
+    limits = (options.begin_s, options.end_s) if kind in _OF_JOBS else (None, None)
+    n_jobs = sum(run.jobs.submitted_in(*limits).frame.height for run in runs)
+    shown = durations.span_text(options.begin_s, options.end_s)
     on_axis = ", on a logarithmic axis" if summary.is_log else ""
-    return f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{span}{on_axis}"
+    return f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{f', {shown}' if shown else ''}{on_axis}"
 
 
 def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[Figure, PlotSummary]:
@@ -105,7 +114,7 @@ def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[F
     if options.color != "auto" and kind != "gantt":
         raise InputError(f"{setting('color')}: works only with the chart gantt, not with {kind}")
     with chart_style.style(options.width):
-        figure = chart_style.new_figure(options.width, _height(kind, len(runs), options.width))
+        figure = chart_style.new_figure(options.width, 1.0)
         summary = KINDS[kind](figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
@@ -115,85 +124,68 @@ def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[F
     return figure, summary
 
 
-def _height(kind: str, n_runs: int, width: float) -> float:
-    """Return the height of a chart in inches, without its legend."""
-    is_narrow = width < chart_style.TEXT_IN / 1.5
-    if kind == "utilisation" or (kind == "queue" and n_runs > _MAX_LINES):
-        return 0.7 + 0.85 * n_runs if is_narrow else 1.0 + 1.3 * n_runs
-    if kind == "gantt":
-        return 2.8 if is_narrow else 4.2
-    return 2.3 if is_narrow else 3.2
+def _is_narrow(figure: Any) -> bool:
+    return bool(figure.get_figwidth() < chart_style.TEXT_IN / 1.5)
 
 
 def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     (run,) = runs
+    figure.set_figheight(2.8 if _is_narrow(figure) else 4.2)
     axes = figure.add_subplot()
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
-    rows = rows_of(run)
-    ran = [record for record in run.records if record.ran]
-    begin, end = _span_of(runs, options)
-    bars = [bar for bar in gantt.bars_of(ran, rows) if bar.end >= begin and bar.begin <= end]
-    n_shown = len({bar.job for bar in bars})
+    table = table_of(run)
+    begin, end = span_of(runs, options.begin_s, options.end_s)
+    found = table.rectangles
+    shown = (found.right >= begin) & (found.left <= end)
+    left, right, low, high, job, look = (column[shown] for column in found[:6])
+    n_shown = len(np.unique(job))
     is_by_wait = options.color == "wait" or (options.color == "auto" and n_shown > _MAX_COLORED_JOBS)
     color_of_job = (
-        _colors_by_wait(figure, axes, run.jobs.ran["wait_s"].to_list())
-        if is_by_wait
-        else _colors_by_job(run.records, ran)
+        _colors_by_wait(figure, axes, run.jobs.ran["wait_s"].to_list()) if is_by_wait else _colors_by_job(table)
     )
-    corners: dict[int, list[Any]] = {}
-    colors: dict[int, list[Any]] = {}
-    for bar in bars:
-        for low, high in bar.procs if rows is None else rows.placed(bar.procs):
-            box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
-            corners.setdefault(bar.look, []).append(box)
-            colors.setdefault(bar.look, []).append(color_of_job[bar.job])
     # White edges, white stripes or antialiasing would hide thousands of narrow bars.
     no_edges = {"linewidth": 0, "antialiased": False}
     crowded: dict[int, dict[str, Any]] = {}
-    if len(bars) > _MANY_BARS:
+    if len(left) > _MANY_BARS:
         crowded = {gantt.PLAIN: no_edges, gantt.LOST: no_edges, gantt.LOAD: no_edges | {"edgecolor": "black"}}
-    for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
-        style = _style(look, colors[look]) | crowded.get(look, {})
-        axes.add_collection(collections.PolyCollection(corners[look], **style))
+    for kind in sorted({*look.tolist()}):  # urgent jobs last, so that no other bar hides them
+        of = look == kind
+        style = _style(kind, [color_of_job[k] for k in job[of]]) | crowded.get(kind, {})
+        axes.add_collection(collections.PolyCollection(_corners(left[of], right[of], low[of], high[of]), **style))
     handles = [
-        (text, patches.Patch(**(_style(look, "#1f77b4") | crowded.get(look, {}))))
-        for look, text in gantt.legend_of({bar.look for bar in bars}).items()
+        (text, patches.Patch(**(_style(kind, "#1f77b4") | crowded.get(kind, {}))))
+        for kind, text in gantt.legend_of({*look.tolist()}).items()
     ]
-    for member, (look, text) in gantt.BLOCKED.items():
-        boxes = [
-            [(one.begin, low), (one.end, low), (one.end, high), (one.begin, high)]
-            for one in blocked_hosts(run, member, rows)
-            for low, high in one.procs
-            if one.end >= begin and one.begin <= end
-        ]
-        if boxes:
-            axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_BLOCKED[look]))
-            handles.append((text, patches.Patch(**_BLOCKED[look])))
+    for kind, boxes in table.blocked.items():
+        inside = np.array([box for box in boxes if box[1] >= begin and box[0] <= end]).reshape(-1, 4)
+        if len(inside):
+            axes.add_collection(collections.PolyCollection(_corners(*inside.T), zorder=0, **_BLOCKED[kind]))
+            handles.append((dict(table.legend)[kind], patches.Patch(**_BLOCKED[kind])))
     if handles:
         chart_style.add_legend(figure, handles, "lower left")
-    axes.autoscale()
-    axes.set_ylim(0, (run.n_procs or None) if rows is None else rows.n_rows)
-    axes.yaxis.set_major_formatter(_THOUSANDS)
     if options.begin_s is None:
-        begin = min((bar.begin for bar in bars), default=begin)
+        begin = float(left.min(initial=np.inf)) if len(left) else begin
     if options.end_s is None:
-        end = max((bar.end for bar in bars), default=end)
-    _time_axis(axes, begin, end, is_exact=options.begin_s is not None)
+        end = float(right.max(initial=-np.inf)) if len(left) else end
+    chart_style.set_axis(axes, "x", time_axis(begin, end, is_exact=options.begin_s is not None))
+    axes.set_ylim(0, table.n_rows or None)
+    axes.yaxis.set_major_formatter("{x:,.10g}")
     axes.set_ylabel("processor")
     chart_style.add_title(axes, run.label)
-    if rows is not None:
-        _draw_bands(axes, rows)
+    if table.rows is not None:
+        _draw_bands(axes, table.rows)
     return PlotSummary("gantt")
 
 
-def _colors_by_job(records: Sequence[JobRecord], ran: Sequence[JobRecord]) -> list[Any]:
-    """Return the colours of jobs as on the page, without greys."""
-    matplotlib: Any = importlib.import_module("matplotlib")
-    palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
-    by_submission = sorted(records, key=lambda record: (record.submitted_at, record.id))
-    numbers = {record.id: gantt.color_of(number, len(palette)) for number, record in enumerate(by_submission)}
-    return [palette[numbers[record.id]] for record in ran]
+def _corners(left: Any, right: Any, low: Any, high: Any) -> Any:
+    """Return the corners of rectangles."""
+    return np.stack([np.stack(at, -1) for at in ((left, low), (right, low), (right, high), (left, high))], 1)
+
+
+def _colors_by_job(table: GanttTable) -> list[Any]:
+    """Return the colours of jobs as on the page."""
+    return [DISTINCT[gantt.color_of(hue, len(DISTINCT))] for hue in table.hues.tolist()]
 
 
 def _colors_by_wait(figure: Any, axes: Any, waits: Sequence[float]) -> list[Any]:
@@ -251,222 +243,74 @@ def _style(look: int, color: Any) -> dict[str, Any]:
     return style | ({"edgecolor": "black", "linewidth": 1.0} if look & gantt.URGENT else {})
 
 
-def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -> None:
-    """Set up an axis of time in days to seconds; it starts at 0 if `begin` is close to 0 and not `is_exact`."""
-    begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
-    marks, unit = durations.labelled(begin, end, chart_style.n_ticks(axes.figure))
-    axes.set_xlim(begin, end)
-    axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
-    axes.set_xlabel(f"time ({unit})")
+def _draw_over_time(figure: Any, runs: Sequence[SavedRun], options: PlotOptions, what: Any) -> Lines:
+    """Draw a panel for each line, one below the other; a few queues are in one chart, where they do not hide others."""
+    begin, end = span_of(runs, options.begin_s, options.end_s)
+    time = time_axis(begin, end, is_exact=options.begin_s is not None)
+    table = over_time(groups_of(runs, options.by), what, time, (begin, end), scale=options.scale)
+    n = len(table.lines)
+    are_panels = what == "utilisation" or n > _MAX_LINES
+    is_narrow = _is_narrow(figure)
+    base, each = (0.7, 0.85) if is_narrow else (1.0, 1.3)
+    figure.set_figheight(base + each * n if are_panels else 2.3 if is_narrow else 3.2)
+    if not are_panels:
+        draw_lines(figure, table)
+        return table
+    panels = figure.subplots(n, 1, squeeze=False, sharex=True, sharey=True)[:, 0]
+    for number, (panel, line, limit) in enumerate(zip(panels, table.lines, table.limits, strict=True)):
+        panel.stairs(line.y, line.x, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
+        chart_style.add_title(panel, line.label)
+        if limit:
+            panel.axhline(limit, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
+    chart_style.set_axis(panels[0], "y", table.y, only_powers=True)
+    chart_style.set_axis(panels[-1], "x", table.x)
+    if n > 1:
+        panels[0].set_ylabel("")
+        figure.supylabel(table.y.title, fontsize=chart_style.font_size(figure))
+    return table
 
 
 def _draw_utilisation(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
-    """Draw a panel for each run, one below the other: lines of several runs in one panel would hide each other."""
-    begin, end = _span_of(runs, options)
-    found = [_part(run.usage, begin, end) for run in runs]
-    span_s = durations.span_for(end - begin, _MAX_SPANS)
-    is_binned = any(len(steps.times) > _MAX_SPANS for steps in found)
-    panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    for number, (panel, run, steps) in enumerate(zip(panels, runs, found, strict=True)):
-        edges, values = [*steps.times, end], [*steps.values]
-        if is_binned:
-            first = math.floor(begin / span_s)
-            edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
-            values = run.usage.binned(edges)
-        panel.stairs(values, edges, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
-        chart_style.add_title(panel, run.label)
-        if run.n_procs:
-            panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
-    tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
-    panels[0].set_ylim(0, 1.06 * max(*tops, 1))
-    panels[0].yaxis.set_major_formatter(_THOUSANDS)
-    _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
-    for panel in panels[:-1]:
-        panel.set_xlabel("")
-    if len(runs) == 1:
-        panels[0].set_ylabel("processors in use")
-    else:
-        figure.supylabel("processors in use", fontsize=chart_style.font_size(figure))
-    if is_binned:
-        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
+    _draw_over_time(figure, runs, options, "utilisation")
     return PlotSummary("processors in use over time")
 
 
 def _draw_queue(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
-    """Draw lines in one chart, or a panel for each of many runs; logarithmic if a line is near 0 most of the time."""
-    are_panels = len(runs) > _MAX_LINES
-    panels = figure.subplots(len(runs) if are_panels else 1, 1, squeeze=False, sharex=True, sharey=True)[:, 0]
-    begin, end = _span_of(runs, options)
-    found = [_part(run.queue_length, begin, end) for run in runs]
-    for number, (run, steps) in enumerate(zip(runs, found, strict=True)):
-        times, values = list(steps.times), list(steps.values)
-        if len(times) > _MAX_STEPS:
-            edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
-            times, values = edges[:-1], steps.binned(edges)
-        # No job waits before the first step and after the last one; the line shows this.
-        is_cut = bool(values) and end < run.queue_length.times[-1]
-        times, values = [begin, *times, end], [0.0, *values, values[-1] if is_cut else 0.0]
-        if are_panels:
-            panels[number].fill_between(times, values, step="post", color=COLORS[number % len(COLORS)], linewidth=0.4)
-            chart_style.add_title(panels[number], run.label)
-        else:
-            how = chart_style.line(number)
-            panels[0].step(times, values, where="post", label=plain(run.label), linewidth=0.9, **how)
-    highest = max(steps.maximum for steps in found)
-    flattest = min(run.queue_length.mean(begin, end) for run in runs)
-    is_log = options.scale == "log" or (options.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
-    for panel in panels:
-        kind = "symlog" if is_log else "linear"
-        _value_axis(panel, "y", kind, (0.0, max(highest, 1.0)), "", is_low=are_panels)
-    _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
-    if are_panels:
-        figure.supylabel("waiting jobs", fontsize=chart_style.font_size(figure))
-    else:
-        panels[0].set_ylabel("waiting jobs")
-        _legend(figure, panels[0], runs)
-    return PlotSummary("waiting jobs over time", is_log)
+    return PlotSummary("waiting jobs over time", _draw_over_time(figure, runs, options, "queue").y.is_log)
 
 
-def _span_of(runs: Sequence[SavedRun], options: PlotOptions) -> tuple[float, float]:
-    """Return the time that all charts of some runs show, within the limits of the options. Raises InputError."""
-    begins = [record.submitted_at for run in runs for record in run.records]
-    ends = [record.ended_at for run in runs for record in run.records if record.ran]
-    for run in runs:
-        if run.cut is not None:
-            begins.append(run.span[0])
-            ends.append(run.span[1])
-    begin = min(begins, default=0.0)
-    end = max(*ends, begin + 1e-6) if ends else begin + 1.0
-    first = begin if options.begin_s is None else options.begin_s
-    last = end if options.end_s is None else options.end_s
-    if first >= end or last <= begin:
-        found = f"{durations.duration_text(begin)} to {durations.duration_text(end)}"
-        raise InputError(f"no job is shown {options.span_text}: the runs last from {found}; use another begin or end")
-    return first, last
-
-
-def _part(steps: Steps, begin: float, end: float) -> Steps:
-    """Return the steps within a span of time. O(n)."""
-    if not steps.times or (begin <= steps.times[0] and steps.times[-1] <= end):
-        return steps
-    kept = [(at, value) for at, value in zip(steps.times, steps.values, strict=True) if begin < at < end]
-    pairs = [(begin, steps.at(begin)), *kept]
-    return Steps(tuple(at for at, _ in pairs), tuple(value for _, value in pairs))
-
-
-def _legend(figure: Any, axes: Any, runs: Sequence[SavedRun]) -> None:
-    if len(runs) > 1:
-        labels = [run.label for run in runs]
-        chart_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
-
-
-def _value_axis(
-    axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str, *, is_low: bool = False
-) -> None:
-    """Set up an axis of values with round ticks: only powers of ten on a logarithmic axis that `is_low`."""
-    low, high = ends
-    axis, name = getattr(axes, f"{which}axis"), title_of(measure)
-    is_time = measure.endswith("_s")
-    if kind != "linear":
-        getattr(axes, f"set_{which}scale")(kind, **({"linthresh": 1.0, "linscale": 0.5} if kind == "symlog" else {}))
-        least = 1.0 if kind == "symlog" else low
-        marks = (
-            durations.marks(least, _HEADROOM * high)
-            if is_time
-            else [(at, f"{at:,.10g}") for at in log_ticks(least, high, only_powers=is_low)]
-        )
-        marks = [(0.0, "0"), *marks] if kind == "symlog" else marks
-        axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
-        axis.set_ticks([], minor=True)
-        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * _HEADROOM)
-        getattr(axes, f"set_{which}label")(name.removesuffix(" (s)"))
-        return
-    getattr(axes, f"set_{which}label")(name)
-    axis.set_major_formatter(_THOUSANDS)
-    if 0 <= low <= high / 4 and which == "y":
-        axes.set_ylim(bottom=0)
-    if is_time and low >= 0 and high > 0:
-        marks, unit = durations.labelled(0.0, high, chart_style.n_ticks(axes.figure))
-        axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
-        getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
-
-
-def _values(run: SavedRun, options: PlotOptions) -> list[float]:
-    jobs = run.evaluated.submitted_in(options.begin_s, options.end_s)
-    found = sorted(jobs.values(options.measure, options.tau_s))
-    if not found:
-        which = f" submitted {options.span_text}" if options.span_text else ""
-        raise InputError(f"{run.prefix}: expected at least one job{which} with {options.measure}, found none")
-    return found
+def draw_lines(figure: Any, table: Lines) -> None:
+    """Draw all lines of a table in one chart, with a legend if there are several."""
+    axes = figure.add_subplot()
+    for number, line in enumerate(table.lines):
+        y = line.y if len(line.y) == len(line.x) else [*line.y, line.y[-1]]
+        look = chart_style.line(number)
+        axes.step(line.x, y, where="post", label=plain(line.label), linewidth=1.2, **look)
+    chart_style.set_axis(axes, "x", table.x)
+    chart_style.set_axis(axes, "y", table.y)
+    axes.grid(color=GRID, linewidth=0.6)
+    if len(table.lines) > 1:
+        handles = [(line.label, drawn) for line, drawn in zip(table.lines, axes.get_lines(), strict=True)]
+        chart_style.add_legend(figure, handles, "upper left")
 
 
 def _draw_cdf(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
-    axes = figure.add_subplot()
-    found = [_values(run, options) for run in runs]
-    low, high = min(values[0] for values in found), max(values[-1] for values in found)
-    kind = axis_for(low, high, options.scale)
-    for number, (run, values) in enumerate(zip(runs, found, strict=True)):
-        stride = max(len(values) // _MAX_STEPS, 1)
-        kept = sorted({*range(0, len(values), stride), len(values) - 1})
-        shares = [(k + 1) / len(values) for k in kept]
-        at = [values[k] for k in kept]
-        # From 0 up to the first value, and from the last one to the end of the axis.
-        axes.step(
-            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **chart_style.line(number)
-        )
-    axes.set_ylim(0, 1.02)
-    axes.set_ylabel("share of jobs")
-    axes.grid(color="#e4e4e4", linewidth=0.6)
-    _value_axis(axes, "x", kind, (low, high), options.measure)
-    _legend(figure, axes, runs)
-    return PlotSummary(f"cdf of {title_of(options.measure)}", kind != "linear")
+    figure.set_figheight(2.3 if _is_narrow(figure) else 3.2)
+    table = cdf_of(groups_of(runs, options.by), options.jobs, options.scale)
+    draw_lines(figure, table)
+    return PlotSummary(f"cdf of {title_of(options.measure)}", table.x.is_log)
 
 
 def _draw_boxes(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
+    table: Boxes = boxes_of(groups_of(runs, options.by), options.jobs, options.scale)
+    slot = (figure.get_figwidth() - 0.9) / max(len(table.labels), 4)
+    below = chart_style.category_height(table.labels, slot)
+    figure.set_figheight((2.3 if _is_narrow(figure) else 3.2) + below)
     axes = figure.add_subplot()
-    found = [distribution(_values(run, options)) for run in runs]
-    statistics = [one for one in found if one is not None]
-    low = min(one.percentiles[5] for one in statistics)
-    high = max(max(one.percentiles[95], one.mean) for one in statistics)
-    kind = axis_for(low, high, options.scale)
-    draw_boxes(axes, statistics, range(len(statistics)), [BOX] * len(statistics))
-    half = max(len(statistics), 4) / 2
-    axes.set_xlim((len(statistics) - 1) / 2 - half, (len(statistics) - 1) / 2 + half)
-    _name_boxes(figure, axes, [run.label for run in runs], [one.n for one in statistics])
-    axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-    axes.set_axisbelow(True)
-    _value_axis(axes, "y", kind, (low, high), options.measure)
-    return PlotSummary(f"boxes of {title_of(options.measure)}", kind != "linear")
-
-
-def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]) -> None:
-    """Write labels and numbers of jobs below boxes; if labels are too long for that, turn them, with numbers above."""
-    size = chart_style.font_size(figure)
-    slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
-    names = [plain(label) for label in labels]
-    words = [word for name in names for word in (*chart_style.words_of(name), f"n = {max(ns):,}")]
-    if max(chart_style.text_width(word, size) for word in words) < slot - 0.06:
-        below = [chart_style.label_lines(name, slot - 0.06, size) for name in names]
-        axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
-        n_more = max(name.count("\n") for name in below)
-        figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
-        return
-    room, degrees = (1.3, 60) if chart_style.is_narrow(figure) else (1.8, 45)
-    lines = [chart_style.label_lines(name, room, size) for name in names]
-    axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
-    tallest = max(chart_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
-    figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)
-    small = size - 1
-    above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "color": "#555555", "fontsize": small}
-    if len(set(ns)) == 1:
-        axes.text(len(ns) - 0.5, 1.01, f"n = {ns[0]:,} each", ha="right", **above)
-        return
-    texts = [f"n = {n:,}" for n in ns]
-    if max(chart_style.text_width(text, small) for text in texts) > slot - 0.04:
-        texts = [f"{n:,}" for n in ns]
-        axes.text(-0.02, 1.01, "n", ha="right", **above | {"transform": axes.transAxes})
-    for position, text in enumerate(texts):
-        axes.text(position, 1.01, text, ha="center", **above)
+    draw_boxes(axes, table.boxes, range(len(table.boxes)), [BOX] * len(table.boxes))
+    chart_style.set_axis(axes, "y", table.y)
+    chart_style.set_categories(axes, table.labels, slot, [(k, one.n) for k, one in enumerate(table.boxes)])
+    return PlotSummary(f"boxes of {title_of(options.measure)}", table.y.is_log)
 
 
 def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequence[int], colors: Sequence[str]) -> None:

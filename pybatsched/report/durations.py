@@ -44,6 +44,16 @@ def duration_text(span_s: float) -> str:
     return f"{span_s:.3g} s"
 
 
+def span_text(begin_s: float | None, end_s: float | None) -> str:
+    """Return the limits of a span of time as text; empty if there are none.
+
+    >>> span_text(7200, None), span_text(None, None)
+    ('from 2 h', '')
+    """
+    limits = (("from", begin_s), ("to", end_s))
+    return " ".join(f"{word} {duration_text(at)}" for word, at in limits if at is not None)
+
+
 def _marked(*spans_s: float) -> tuple[tuple[float, str], ...]:
     return tuple((span_s, duration_text(span_s)) for span_s in spans_s)
 

@@ -26,7 +26,7 @@ function pybatschedGantt(box, data, board) {
   marks.className = "gantt-marks";
   const tip = box.appendChild(document.createElement("div"));
   tip.className = "gantt-tip";
-  const WIDTH = data.width, HEIGHT = data.height, X0 = 64, Y0 = 8, H = HEIGHT - Y0 - 44;
+  const WIDTH = Math.min(data.width, box.clientWidth || data.width), HEIGHT = data.height, X0 = 64, Y0 = 8, H = HEIGHT - Y0 - 44;
   const bands = data.bands || [], W = WIDTH - X0 - (bands.length ? 104 : 32); // names of clusters are on the right
   const scale = window.devicePixelRatio || 1;
   for (const one of [canvas, marks]) {
@@ -101,7 +101,7 @@ function pybatschedGantt(box, data, board) {
     pen.strokeRect(X0 - 0.5, Y0 - 0.5, W + 1, H + 1);
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "center";
-    for (const [t, label] of pybatschedClock.ticks(t0, t1, 8)) {
+    for (const [t, label] of pybatschedClock.ticks(t0, t1, Math.min(8, W / 70))) {
       const x = X0 + (t - t0) / (t1 - t0) * W;
       pen.fillRect(x, Y0 + H, 1, 4);
       pen.fillText(label, x, Y0 + H + 16);
@@ -232,7 +232,7 @@ function pybatschedGantt(box, data, board) {
   function tell(i, x, y) {
     tip.textContent = told(i);
     tip.style.display = "block";
-    tip.style.left = Math.min(x, WIDTH - 460) + "px";
+    tip.style.left = Math.max(Math.min(x, WIDTH - 460), 0) + "px";
     tip.style.top = y + "px";
   }
   function at(t, p) { // the rectangle at a point, -1 if there is none
@@ -282,6 +282,6 @@ function pybatschedGantt(box, data, board) {
   const chart = { view, kin: data.kin, label: data.label, paint, redraw, allRows, mark, named, lifetime, show, at, told, n, processor, partsOf,
     marked: () => marked, markedJob: () => (marked < 0 ? null : data.jobs[marked]) };
   board.add(chart);
+  window.gantts = Object.assign(window.gantts || {}, { [box.id]: chart });
   paint();
-  return chart;
 }

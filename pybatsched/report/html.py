@@ -1,14 +1,10 @@
-"""Write tables and Bokeh charts as HTML, with fixed names of their parts: the same charts give the same bytes."""
+"""Write tables as HTML. All texts are escaped."""
 
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-from bokeh.document import Document
-from bokeh.models import Plot
+from collections.abc import Sequence
+from typing import Any
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
@@ -63,49 +59,3 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-#: The name of the document that all charts of a page are in.
-_DOCUMENT: Final = "charts"
-
-
-def embedded(charts: Mapping[str, Plot]) -> tuple[str, dict[str, str]]:
-    """Return the script that draws charts, and their elements (``chart-NAME``) by name. O(size of the charts)."""
-    if not charts:
-        return "", {}
-    document = Document()
-    with document.models.freeze():  # otherwise Bokeh visits all charts again for each one
-        for chart in charts.values():
-            document.add_root(chart)
-    content = renumbered(document.to_json(deferred=False), {})
-    ids = [root["id"] for root in content["roots"]]
-    element_ids = {name: f"chart-{name}" for name in charts}
-    item = {"docid": _DOCUMENT, "roots": dict(zip(ids, element_ids.values(), strict=True)), "root_ids": ids}
-    data = json.dumps([{_DOCUMENT: content}, [item]], separators=(",", ":")).replace("<", "\\u003c")
-    script = (
-        '<script>document.addEventListener("DOMContentLoaded", () => Bokeh.safely(() => '
-        f"Bokeh.embed.embed_items(...{data})));</script>"
-    )
-    elements = {
-        name: f'<div id="{position}" data-root-id="{id_}" style="display: contents;"></div>'
-        for (name, position), id_ in zip(element_ids.items(), ids, strict=True)
-    }
-    return script, elements
-
-
-def renumbered(part: Any, names: dict[str, str]) -> Any:
-    """Return a document with ids in the order of its parts; references are updated. O(size).
-
-    `names` maps old to new ids; the function fills it.
-
-    >>> renumbered([{"id": "p1007", "axis": {"id": "p1004"}}, {"id": "p1004"}], {})
-    [{'id': 'p1', 'axis': {'id': 'p2'}}, {'id': 'p2'}]
-    """
-    if isinstance(part, list | tuple):  # Bokeh writes a map as pairs
-        return [renumbered(one, names) if isinstance(one, list | tuple | dict) else one for one in part]
-    if not isinstance(part, dict):
-        return part
-    return {
-        key: names.setdefault(value, f"p{len(names) + 1}") if key == "id" else renumbered(value, names)
-        for key, value in part.items()
-    }

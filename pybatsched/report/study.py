@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import html
 import itertools
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
-
-from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
-from bokeh.plotting import figure
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.campaign.studies import Claim, StudyOutcome, Verdict
+from pybatsched.report import chart_style
 from pybatsched.report.durations import duration_text
-from pybatsched.report.html import embedded
-from pybatsched.report.run.charts import WIDTH
-from pybatsched.report.scales import log_ticks
+from pybatsched.report.scales import ChartAxis, is_log
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLORS: Final = {"holds": "#1f6fb4", "DOES NOT HOLD": "#c0152f", "not reproducible": "#8a8a8a"}
 _CLASSES: Final = {"holds": "holds", "DOES NOT HOLD": "fails"}
-_ROW: Final = 22  # height in pixels
-_WRAP: Final = 60  # letters of a label
-_LOG_FROM: Final = 20.0  # values that differ by this factor need a logarithmic axis
+_WIDTH: Final = 9.0  # of charts in inches
+_LABEL: Final = 3.6  # maximum width of a line of a label
 _QUICK: Final = "Quick version on random workloads: it checks trends; the published numbers need the logs."
 
 
@@ -64,15 +61,13 @@ def _common(texts: Sequence[str]) -> str:
     return "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def sections_of(outcome: StudyOutcome) -> tuple[str, list[str]]:
-    """Return the script that draws the charts of a study, and the sections of its page. O(claims)."""
-    charts = charts_of(outcome)
-    script, elements = embedded({f"claims-{number}": _drawn(chart) for number, chart in enumerate(charts)})
+def sections_of(outcome: StudyOutcome) -> list[str]:
+    """Return the sections of a study's page. O(claims)."""
     frames = [
-        f'<div class="wide"><h3>{html.escape(chart.title)}</h3>{element}</div>'
-        for chart, element in zip(charts, elements.values(), strict=True)
+        f'<div class="wide"><h3>{html.escape(chart.title)}</h3>{chart_style.svg(drawn(chart))}</div>'
+        for chart in charts_of(outcome)
     ]
-    return script, [
+    return [
         _head(outcome),
         "<h2>Claims</h2>",
         _table(("claim", "published", "measured", "verdict"), outcome.judged, "claims"),
@@ -167,60 +162,49 @@ def _variants(verdicts: Sequence[Verdict]) -> list[str]:
     return ["<h2>Variants of our own</h2>", f'<p class="note">{note}</p>', table]
 
 
-def _drawn(chart: ClaimChart) -> figure:
-    """Draw a chart: a row for each claim, with the published and the measured value. O(claims)."""
-    n = len(chart.verdicts)
-    places = [float(n - k) for k in range(n)]
-    labels = [textwrap.shorten(label, _WRAP, placeholder=" …") for label in chart.labels]
-    published = [one.claim.published or 0.0 for one in chart.verdicts]
+def axis_of(chart: ClaimChart) -> ChartAxis:
+    """Return the axis of a chart: of its published values with their tolerances, and of its measured values."""
     spans = [_tolerance(one.claim) for one in chart.verdicts]
-    measured = [one.value or 0.0 for one in chart.verdicts]
-    values = [*published, *measured]
-    is_log = min(values) > 0 and max(values) / min(values) > _LOG_FROM
-    low, high = _ends([*values, *(end for span in spans for end in span if not is_log or end > 0)], is_log=is_log)
-    drawn = figure(
-        width=WIDTH,
-        height=70 + _ROW * n,
-        x_range=Range1d(start=low, end=high),
-        x_axis_type="log" if is_log else "linear",
-        y_range=Range1d(start=0.3, end=n + 0.7),
-        tools="save",
-        toolbar_location=None,
-        name="claims",
-    )
-    drawn.yaxis.ticker = FixedTicker(ticks=places)
-    drawn.yaxis.major_label_overrides = dict(zip(places, labels, strict=True))
-    drawn.ygrid.grid_line_color = "#eeeeee"
-    drawn.yaxis.major_label_text_font_size = drawn.xaxis.major_label_text_font_size = "12px"
-    drawn.xaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
-    if is_log:
-        drawn.xaxis.ticker = drawn.xgrid.ticker = FixedTicker(ticks=log_ticks(low, high))
-    columns: dict[str, Any] = {
-        "y": places,
-        "published": published,
-        "measured": measured,
-        "low": [max(span[0], low) for span in spans],
-        "high": [span[1] for span in spans],
-        "color": [_COLORS.get(one.word, "#8a8a8a") for one in chart.verdicts],
-        "says": [one.claim.says for one in chart.verdicts],
-        "expected": [one.claim.expected for one in chart.verdicts],
-        "found": [one.measured for one in chart.verdicts],
-        "verdict": [one.word for one in chart.verdicts],
-    }
-    source = ColumnDataSource(columns)
-    drawn.segment("low", "y", "high", "y", color="#e0a030", line_width=7, alpha=0.35, source=source)
-    drawn.segment("published", "y", "measured", "y", color="#aaaaaa", line_width=1, source=source)
-    marks: dict[str, Any] = {"size": 13, "fill_color": None, "line_color": "#b06000", "line_width": 2}
-    expected = drawn.scatter("published", "y", marker="diamond", source=source, legend_label="published", **marks)
-    found = drawn.scatter(
-        "measured", "y", size=7, color="color", source=source, legend_label="measured", name="measured"
-    )
-    drawn.add_layout(drawn.legend[0], "above")
-    drawn.legend.orientation = "horizontal"
-    drawn.legend.border_line_color = None
-    tips = [("", "@says"), ("published", "@expected"), ("measured", "@found"), ("", "@verdict")]
-    drawn.add_tools(HoverTool(renderers=[expected, found], tooltips=tips))
-    return drawn
+    values = [value or 0.0 for one in chart.verdicts for value in (one.claim.published, one.value)]
+    is_logarithmic = is_log(min(values), max(values))
+    ends = (end for span in spans for end in span if not is_logarithmic or end > 0)
+    low, high = _ends([*values, *ends], is_log=is_logarithmic)
+    return ChartAxis(low, high, "log" if is_logarithmic else "linear")
+
+
+def drawn(chart: ClaimChart) -> Figure:
+    """Draw a chart: a row for each claim, with the published and the measured value. O(claims)."""
+    n, axis = len(chart.verdicts), axis_of(chart)
+    labels = [chart_style.wrapped(chart_style.plain(label), _LABEL, 9.0) for label in chart.labels]
+    heights = [0.1 + 0.16 * (label.count("\n") + 1) for label in labels]
+    places = [sum(heights[:k]) + heights[k] / 2 for k in range(n)]
+    with chart_style.style(_WIDTH):
+        figure: Any = chart_style.new_figure(_WIDTH, 0.6 + sum(heights))
+        axes = figure.add_subplot()
+        published = [one.claim.published or 0.0 for one in chart.verdicts]
+        measured = [one.value or 0.0 for one in chart.verdicts]
+        low, high = zip(*(_tolerance(one.claim) for one in chart.verdicts), strict=True)
+        axes.hlines(places, [max(end, axis.low) for end in low], high, color="#f3d9ac", linewidth=6)
+        axes.hlines(places, published, measured, color="#aaaaaa", linewidth=0.8)
+        colors = [_COLORS.get(one.word, "#8a8a8a") for one in chart.verdicts]
+        marks = {"marker": "D", "facecolors": "none", "edgecolors": "#b06000", "linewidths": 1.3}
+        points = [
+            axes.scatter(published, places, s=38, zorder=3, label="published", **marks),
+            axes.scatter(measured, places, s=22, zorder=4, label="measured", c=colors, linewidths=0),
+        ]
+        texts = [
+            f"{v.claim.says}: published {v.claim.expected}, measured {v.measured}, {v.word}" for v in chart.verdicts
+        ]
+        for one in points:
+            one.set_urls(texts)
+        axes.set_yticks(places, labels)
+        axes.set_ylim(sum(heights), 0)
+        axes.grid(color=chart_style.GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
+        chart_style.set_axis(axes, "x", axis)
+        chart_style.add_legend(figure, [(one.get_label(), one) for one in points], "upper left")
+    made: Figure = figure
+    return made
 
 
 def _tolerance(claim: Claim) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -19,14 +20,17 @@ pytestmark = pytest.mark.browser
 browser = browser_of_module
 
 
-_FIGURES = """const count = (plot, name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
-const plots = Bokeh.documents.flatMap((d) => d.roots());
-const of = (are_means) => plots.filter((plot) => plot.name.startsWith("mean") === are_means);
-const told = (plot) => [plot.name, plot.title.text, plot.x_range.factors];
-"""
-#: The boxes and the dots of those that show how values are spread; the means of those that show means.
-DRAWN = f'{_FIGURES}return of(false).map((plot) => [...told(plot), count(plot, "boxes"), count(plot, "dots")])'
-MEANS = f'{_FIGURES}return of(true).map((plot) => [...told(plot), count(plot, "means")])'
+#: Each chart of the page, those of means first: its heading, the hover texts of its points, and its texts.
+CHARTS = """const texts = (frame, name) => [...frame.querySelectorAll(name)].map((one) => one.textContent.trim());
+return [...document.querySelectorAll(".row > .wide")].map((frame) => [
+  frame.querySelector("h3").textContent, texts(frame, "svg title"), texts(frame, "svg text")])"""
+
+
+def charts(browser: webdriver.Chrome) -> tuple[list[list[Any]], list[list[Any]]]:
+    """The charts of means, and those of boxes."""
+    found: list[list[Any]] = browser.execute_script(CHARTS)
+    half = len(found) // 2
+    return found[:half], found[half:]
 
 
 def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -54,17 +58,17 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     assert browser.execute_script(is_visible)  # with p_adjusted
     first = browser.find_element(By.CSS_SELECTOR, "#means tbody tr").text
     assert re.match(r"conservative 3 seeds 30 [\d,.]+ ± [\d,.]+ ", first)
-    means = browser.execute_script(MEANS)
-    assert [row[0].replace("mean-ratios", "ratios").replace("means", "boxes") for row in means] == [
-        row[0] for row in browser.execute_script(DRAWN)
-    ]
-    assert means[0] == ["means-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3]
-    drawn = browser.execute_script(DRAWN)
-    assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
-    assert drawn[0] == ["boxes-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3, 9]
-    assert drawn[1][:4] == ["ratios-mean_bounded_slowdown", "d", ["fcfs", "sjf"], 2]
-    assert drawn[8] == ["boxes-mean_bounded_slowdown", "d", ["conservative", "fcfs"], 2, 6]
-    assert drawn[9][2:4] == [["fcfs"], 1]
+    means, boxes = charts(browser)
+    assert [row[0].removeprefix("easy: ") for row in means] == [row[0] for row in boxes]
+    assert len(boxes) == 2 * 2 * 4  # two sections, values and ratios, four figures
+    title, points, texts = means[0]
+    assert (title, len(points)) == ("easy: mean bounded slowdown", 3)
+    assert points[0].startswith("conservative (baseline): ")
+    assert points[0].endswith(", 3 seeds")
+    assert [text for text in texts if text in {"conservative", "(baseline)", "fcfs", "sjf"}][-2:] == ["fcfs", "sjf"]
+    assert [len(row[1]) for row in boxes[:2]] == [9, 6]
+    assert [len(row[1]) for row in boxes[8:10]] == [6, 3]
+    assert re.fullmatch(r"d, seed 1: [\d,.]+", boxes[0][1][0])
 
 
 def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -76,7 +80,7 @@ def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path
     load(browser, tmp_path / "c.html")
     frames = browser.execute_script(
         "return [...document.querySelectorAll('.row > .wide')].map((frame) => [frame.clientWidth, "
-        "Math.max(...[...frame.children].slice(1).map((own) => own.firstElementChild.offsetWidth))])"
+        "frame.querySelector('svg').getBoundingClientRect().width])"
     )
     assert len(frames) == 2 * 8
     assert all(width <= of_chart for width, of_chart in frames), frames
@@ -88,15 +92,13 @@ def test_two_varied_options_are_drawn_in_groups_and_dots_show_their_week(
     campaigns.scanned(tmp_path / "study", n_weeks=4)
     assert run_cli("report", str(tmp_path / "study"), "--output", str(tmp_path / "c.html")).returncode == 0
     load(browser, tmp_path / "c.html")
-    drawn = browser.execute_script(DRAWN)
-    assert [row[1] for row in drawn[:4]] == ["curie", "ricc", "curie", "ricc"]
-    categories = ["conservative (baseline)", "0.5", "2", "10"]
-    assert drawn[0][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories], 8, 32]
-    assert drawn[2][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories[1:]], 6, 24]
-    names = browser.execute_script(
-        f"{_FIGURES}return of(false)[0].renderers.find((r) => r.name === 'dots').data_source.get('name')"
-    )
-    assert set(names) == {f"curie-week0{week}" for week in (1, 2, 3, 4)}
+    _, boxes = charts(browser)
+    title, points, texts = boxes[0]
+    assert (title, len(points), len(boxes[1][1])) == ("mean bounded slowdown", 2 * 32, 2 * 24)
+    assert texts.count("alpha 0.05") == texts.count("alpha 0.1") == 1
+    weeks = {f"{name}-week0{week}" for name in ("curie", "ricc") for week in (1, 2, 3, 4)}
+    assert {text.partition(":")[0] for text in points} == weeks
+    assert [text for text in texts if text in {"0.5", "2", "10"}][-3:] == ["0.5", "2", "10"]
     wide = browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert wide  # nothing sticks out of the page
 
@@ -118,14 +120,10 @@ def test_charts_named_in_the_campaign_file_are_drawn(browser: webdriver.Chrome, 
     load(browser, tmp_path / "c.html")
     titles = [one.text for one in browser.find_elements(By.TAG_NAME, "h3")]
     assert titles == ["max slowdown of urgent jobs", "U_L over swap times"] * 2
-    settings = ["[0.2, 2]", "[5, 10]"]
-    by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
-    assert browser.execute_script(DRAWN) == [
-        ["boxes-urgent_max_slowdown", "d", by_policy, 3, 6],
-        ["boxes-urgent_max_slowdown", "d", settings, 2, 4],
-    ]
-    scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
-    assert scales == ["LogScale", "LinearScale"] * 2
+    _, (by_policy, by_option) = charts(browser)
+    assert (len(by_policy[1]), len(by_option[1])) == (6, 4)
+    assert "fcfs" in by_policy[2]
+    assert {"[0.2, 2]", "[5, 10]"} <= set(by_option[2])
 
 
 def test_names_of_a_campaign_are_not_interpreted_as_html(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -136,4 +134,4 @@ def test_names_of_a_campaign_are_not_interpreted_as_html(browser: webdriver.Chro
     assert browser.title == "made-up"
     assert EVIL in browser.find_elements(By.TAG_NAME, "h2")[2].text
     assert EVIL in browser.find_element(By.ID, "means").text
-    assert len(browser.execute_script(DRAWN)) == 8
+    assert [len(one) for one in charts(browser)] == [8, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,13 @@ def page(browser: webdriver.Chrome, three: Path) -> Iterator[webdriver.Chrome]:
 
 
 #: What each chart and the lines over time show, as [from, to].
-TIMES = """const range = Bokeh.documents[0].get_model_by_name("time");
-return [...Object.values(gantts).map((g) => [g.view.t0, g.view.t1]), [range.start, range.end]]"""
+TIMES = """return [...Object.values(gantts).map((g) => [g.view.t0, g.view.t1]), lines.queue2.shown]"""
 
 
 def times(browser: webdriver.Chrome) -> list[list[float]]:
+    """The period of each Gantt chart, and of the last line over time as it is painted."""
+    painted = "requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))"
+    browser.execute_async_script(painted)
     found: list[list[float]] = browser.execute_script(TIMES)
     return found
 
@@ -71,10 +74,22 @@ def test_all_charts_share_one_time_axis_and_zoom_together(page: webdriver.Chrome
     assert rows == [[0, 32]] * 3
     page.find_element(By.CSS_SELECTOR, "#board button[value='→']").click()
     assert times(page)[2][0] > near[0][0]
-    page.execute_script("Bokeh.documents[0].get_model_by_name('time').setv({start: 100, end: 200})")
+    line = page.find_element(By.CSS_SELECTOR, "#queue0 canvas")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", line)
+    wheel(page, line, -400, Keys.CONTROL)
+    nearer = times(page)
+    assert nearer == [nearer[0]] * 4
+    assert nearer[0][1] - nearer[0][0] < 0.7 * (near[0][1] - near[0][0])
+    ActionChains(page).move_to_element(line).click_and_hold().move_by_offset(-100, 0).release().perform()
+    moved = times(page)
+    assert moved == [moved[0]] * 4
+    assert moved[0][0] > nearer[0][0]
+    page.execute_script("board.setTime(100, 200)")
     assert times(page) == [[100, 200]] * 4
-    ticks = page.execute_script("return Bokeh.documents[0].get_model_by_name('ticks').ticks")
-    assert ticks == [105, 120, 135, 150, 165, 180, 195]
+    ActionChains(page).move_to_element(line).perform()
+    shown = page.find_element(By.CSS_SELECTOR, "#queue0 .gantt-tip").text
+    assert shown == page.execute_script("return lines.queue0.told(150)")
+    assert re.fullmatch(r".* s to .*: \d+", shown)
     page.find_element(By.CSS_SELECTOR, "#board button[value='all']").click()
     assert times(page) == whole
 
@@ -92,7 +107,7 @@ def test_the_mouse_wheel_zooms_only_with_a_modifier_key(page: webdriver.Chrome) 
     assert rows[0] < 25
     assert rows[1:] == [32, 32]
     assert times(page) == before
-    panel = page.find_element(By.ID, "chart-utilisation-0").find_element(By.CSS_SELECTOR, "*")
+    panel = page.find_element(By.CSS_SELECTOR, "#utilisation0 canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", panel)
     wheel(page, panel, -100)
     assert times(page) == before
@@ -266,18 +281,28 @@ def test_legends_are_beside_the_charts_if_the_window_is_wide(page: webdriver.Chr
         side, chart = (page.find_element(By.CSS_SELECTOR, one) for one in ("#board", "#gantt0 canvas"))
         assert (side.location["x"] >= chart.location["x"] + chart.size["width"]) is is_beside
         assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-    legend = page.execute_script(
-        "const plot = Bokeh.documents[0].get_model_by_name('cdf-wait_s'); return plot.right.map((one) => one.type)"
+    texts = [one.text for one in page.find_elements(By.CSS_SELECTOR, ".row svg text")]
+    assert {"fcfs", "easy", "conservative", "wait", "share of jobs"} <= set(texts)
+
+
+@pytest.mark.parametrize("width", [400, 700])
+def test_charts_are_as_wide_as_a_narrow_window(width: int, page: webdriver.Chrome) -> None:
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
-    assert legend == ["Legend"]
+    try:
+        page.refresh()
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        for name in ("gantt0", "utilisation0", "queue2"):
+            assert width - 80 < page.find_element(By.CSS_SELECTOR, f"#{name} canvas").size["width"] < width
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_panels_lie_below_the_gantt_charts(page: webdriver.Chrome) -> None:
     """The same instant has the same place in both."""
-    frames = page.execute_script(
-        """return Bokeh.documents[0].roots().filter((plot) => /^(utilisation|queue)/.test(plot.name)).map((plot) => {
-        const view = Bokeh.index.find_one(plot), at = view.el.getBoundingClientRect();
-        return [Math.round(at.left + view.frame.bbox.left), Math.round(view.frame.bbox.width)]; })"""
-    )
-    left = page.find_element(By.CSS_SELECTOR, "#gantt0 canvas").location["x"] + 64
-    assert frames == [[left, 984]] * 6
+    canvases = [page.find_element(By.CSS_SELECTOR, f"#{name}0 canvas") for name in ("gantt", "utilisation", "queue")]
+    assert len({(canvas.location["x"], canvas.size["width"]) for canvas in canvases}) == 1
+    edge = """const one = document.querySelector(`#${arguments[0]} canvas`), k = one.width / 1080;
+    return [63, 1048].map((x) => one.getContext("2d").getImageData(x * k, 20 * k, 1, 1).data[3] > 0)"""
+    assert [page.execute_script(edge, name) for name in ("gantt0", "utilisation0", "queue2")] == [[True, True]] * 3

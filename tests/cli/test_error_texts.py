@@ -13,8 +13,6 @@ from support import logs
 from support.patience import PATIENCE_MS, PATIENCE_S
 from support.process import run_cli
 
-from pybatsched.metrics.saved_runs import read_run
-from pybatsched.report.run import charts
 from pybatsched.workload.generate.models import MODELS
 
 LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for number in range(1, 11)]
@@ -160,13 +158,6 @@ def test_wrong_roles_are_named(place: Path) -> None:
 
 def test_studies_are_listed_by_an_option_too() -> None:
     assert run_cli("reproduce", "--list").stdout == run_cli("reproduce").stdout != ""
-
-
-def test_an_axis_label_mentions_small_values_only_if_there_are_any(place: Path) -> None:
-    simulate_errors(place, "--procs", "8", "-e", "a", code=0)
-    run = read_run(str(place / "a"))
-    labels = [str(charts.cumulative([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
-    assert labels == ["wait, values below 1 s drawn there", "bounded slowdown"]
 
 
 def failure(place: Path, *args: str) -> str:

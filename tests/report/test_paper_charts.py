@@ -275,7 +275,7 @@ def test_a_queue_in_a_span_starts_with_the_jobs_that_wait_there(place: Path) -> 
     figure: Any = chart_of("queue", [many], PlotOptions(begin_s=6000.0, end_s=9000.0))
     (line,) = figure.axes[0].get_lines()
     times, values = list(line.get_xdata()), list(line.get_ydata())
-    assert (times[1], values[1]) == (6000.0, steps.at(6000.0))
+    assert (times[0], values[0]) == (6000.0, steps.at(6000.0))
     assert (times[-1], values[-1]) == (9000.0, steps.at(8999.999))
 
 

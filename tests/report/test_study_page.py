@@ -48,7 +48,7 @@ def test_one_sentence_says_whether_a_study_holds(verdicts: tuple[Verdict, ...], 
 
 
 def test_variants_are_a_table_without_verdict() -> None:
-    text = "\n".join(study_page.sections_of(outcome(HOLDS, LOST, VARIANT))[1])
+    text = "\n".join(study_page.sections_of(outcome(HOLDS, LOST, VARIANT)))
     claims, variants = re.findall(r'<table class="claims".*?</table>', text, flags=re.DOTALL)
     assert claims.count("<tr>") == 1 + 2
     assert (">holds<" in claims, ">not reproducible<" in claims, "variant" in claims) == (True, True, False)
@@ -76,9 +76,16 @@ def test_charts_have_claims_with_published_numbers_by_chart_or_source() -> None:
         ("wait", ["FCFS", "EASY"]),
         ("Table 1", ["one", "two"]),
     ]
-    script, sections = study_page.sections_of(outcome(*rows))
-    assert len(re.findall(r'data-root-id="', "".join(sections))) == 2
-    assert '"says",["FCFS: wait, in s","EASY: wait, in s"]' in script
+    text = "".join(study_page.sections_of(outcome(*rows)))
+    assert text.count("<svg ") == 2
+    assert "<title>FCFS: wait, in s: published 1, measured 1, holds</title>" in text
+    figure: Any = study_page.drawn(charts[1])
+    (axes,) = figure.axes
+    published, measured = axes.collections[-2:]
+    assert [x for x, _ in published.get_offsets().tolist()] == [1.0, 1.0]
+    assert [x for x, _ in measured.get_offsets().tolist()] == [1.0, 3.0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["one", "two"]
+    assert axes.get_xlim() == study_page.axis_of(charts[1])[:2]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.wait import WebDriverWait
 
 from support.patience import PATIENCE_S
 from support.programs import find
@@ -53,8 +52,6 @@ def browser_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webd
 
 def load(browser: webdriver.Chrome, path: Path) -> None:
     browser.get(path.as_uri())
-    idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
-    WebDriverWait(browser, PATIENCE_S).until(lambda driver: driver.execute_script(idle))
     log: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
     wrong = [entry for entry in log if entry["level"] in {"SEVERE", "ERROR"}]
     assert wrong == []

@@ -126,7 +126,7 @@ def run_forked(
 
 def run_with_little_room(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command that draws where no file can have more than 5,000 bytes, as on a full disk."""
-    return run_forked(*args, cwd=cwd, largest_file=5_000, loads=("matplotlib.backends.backend_agg", "bokeh.embed"))
+    return run_forked(*args, cwd=cwd, largest_file=5_000, loads=("matplotlib.backends.backend_agg",))
 
 
 _ONE_AFTER_ANOTHER = """

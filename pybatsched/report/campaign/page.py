@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -14,14 +13,15 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.compare.bootstrap import COLUMNS
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import figure_title, resolved
-from pybatsched.report import provenance
-from pybatsched.report.campaign import charts as campaign_charts, means_table
+from pybatsched.report import chart_style, provenance
+from pybatsched.report.campaign import means_table
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
 from pybatsched.report.campaign.means import differences_of, means_of
 from pybatsched.report.campaign.points import Point, as_text, baseline_of, figures_of, points_of
-from pybatsched.report.html import embedded, number, table as html_table
-from pybatsched.report.scales import scales_of
+from pybatsched.report.campaign_charts import for_page
+from pybatsched.report.html import number, table as html_table
+from pybatsched.report.scales import axes_of
 
 _METHOD: Final = f"""<p class="note">Means with their {LEVEL_TEXT} confidence intervals: mean ± t·s/√n, by
 Student's t with n - 1 degrees of freedom, s being the standard deviation. n counts the weeks of a log (each with the
@@ -38,8 +38,8 @@ _COMPARED: Final = ("figure", "verdict", "difference", "low", "high", "p", "p_ad
 _N_DIFFERENCES, _MOST_DIFFERENCES = 3, 60
 
 
-def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
-    """Return the script that draws the charts of a campaign's page, and its sections. Raises InputError."""
+def sections_of(store: Store, baseline: str = "") -> list[str]:
+    """Return the sections of a campaign's page. Raises InputError."""
     points = points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
@@ -51,8 +51,8 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     named = [ChartSpec.model_validate(one) for one in charts]
     drawn = [name for name in [one.figure for one in named] or figures_of(points) if name in there]
     shown = _shown(points, named, baseline, spec.get("baseline", ""))
-    script, means, boxes = _drawn(shown.charts)
-    sections = [
+    means, boxes = (iter(_drawn(shown.charts, are_means=are_means)) for are_means in (True, False))
+    return [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
         *_warnings(points),
@@ -63,7 +63,6 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
         *_rows(shown, boxes, are_means=False),
         *_what_was_run(manifest),  # at the end: it is long for a large study
     ]
-    return script, sections
 
 
 class _Shown(NamedTuple):
@@ -150,25 +149,14 @@ def _shown(points: Sequence[Point], named: Sequence[ChartSpec], baseline: str, u
     return _Shown(wanted, by_subject, compared)
 
 
-def _drawn(charts: Sequence[Chart]) -> tuple[str, Iterator[str], Iterator[str]]:
-    """Draw charts: return the script, and each chart as means and as boxes, with headings."""
-    scales = scales_of(charts)
-    panels = [
-        [campaign_charts.draw(chart, scale, as_means=as_means) for chart, scale in zip(charts, scales, strict=True)]
-        for as_means in (True, False)
-    ]
-    flat = itertools.chain.from_iterable(itertools.chain(*panels))
-    script, divs = embedded({str(number): panel for number, panel in enumerate(flat)})
-    elements = iter(divs.values())
+def _drawn(charts: Sequence[Chart], *, are_means: bool) -> list[str]:
+    """Draw each chart as means or as boxes, with its heading and notes."""
     framed = []
-    for are_means, drawn in zip((True, False), panels, strict=True):
-        frames = []
-        for chart, own in zip(charts, drawn, strict=True):
-            subject = f"{chart.subject}: " if are_means and chart.subject and not chart.heading else ""
-            element = "\n".join(itertools.islice(elements, len(own)))
-            frames.append(_frame(chart, html.escape(f"{subject}{chart.title}"), element, are_means=are_means))
-        framed.append(frames)
-    return script, iter(framed[0]), iter(framed[1])
+    for chart, axis in zip(charts, axes_of(charts), strict=True):
+        subject = f"{chart.subject}: " if are_means and chart.subject and not chart.heading else ""
+        drawn = chart_style.svg(for_page(chart, axis, as_means=are_means))
+        framed.append(_frame(chart, html.escape(f"{subject}{chart.title}"), drawn, are_means=are_means))
+    return framed
 
 
 def _frame(chart: Chart, title: str, element: str, *, are_means: bool) -> str:

@@ -50,12 +50,42 @@ def rectangles_of(records: Sequence[JobRecord], rows: Rows | None = None) -> Rec
     return Rectangles(left, right, low, high, job, look, note, list(notes))
 
 
+class GanttTable(NamedTuple):
+    """The table of a Gantt chart: its rectangles, the colour of each job that ran, and the rows of the machine.
+
+    `blocked` has rectangles of hosts that are reserved or down by look, each from when to when and from which row to
+    which. `legend` has the text of each look.
+    """
+
+    rectangles: Rectangles
+    hues: Counts
+    rows: Rows | None
+    n_rows: int
+    blocked: dict[int, list[tuple[float, float, int, int]]]
+    legend: list[tuple[int, str]]
+
+
+def table_of(run: SavedRun) -> GanttTable:
+    """Return the table of a run's Gantt chart. O(n log n + r) for r rectangles."""
+    rows = rows_of(run)
+    found = rectangles_of(run.records, rows)
+    legend = list(legend_of(np.unique(found.look).tolist()).items())
+    blocked: dict[int, list[tuple[float, float, int, int]]] = {}
+    for member, (look, text) in BLOCKED.items():
+        hosts = blocked_hosts(run, member, rows)
+        if hosts:
+            blocked[look] = [(one.begin, one.end, low, high) for one in hosts for low, high in one.procs]
+            legend.append((look, text))
+    n_rows = rows.n_rows if rows is not None else run.n_procs or int(found.high.max(initial=1))
+    return GanttTable(found, _job_colors(run.jobs), rows, n_rows, blocked, legend)
+
+
 WIDTH: Final = 1080
 #: The height of a chart by the number of charts on the page: several should be visible together.
 _HEIGHTS: Final = {1: 440, 2: 340}
 _LEAST_HEIGHT: Final = 290
 #: The parts of the script, in their order.
-_SCRIPTS: Final = ("clock.js", "bars.js", "board.js", "gantt.js")
+_SCRIPTS: Final = ("clock.js", "bars.js", "board.js", "gantt.js", "over_time.js")
 #: Colours of single jobs as the canvas has them.
 _COLORS: Final = tuple(map(as_pixel, DISTINCT))
 #: The columns of rectangles in the data of the script, and their types.
@@ -89,8 +119,8 @@ def data_of(
     run: SavedRun, histories: Histories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
 ) -> dict[str, Any]:
     """Return the data of a run for the script: rectangles by start, and details of each job. O(n log n + r)."""
-    rows, jobs = rows_of(run), run.jobs.ran
-    found = rectangles_of(run.records, rows)
+    table, jobs = table_of(run), run.jobs.ran
+    found, rows = table.rectangles, table.rows
     states = {state: number for number, state in enumerate(dict.fromkeys(jobs["state"]))}
     users = jobs["user"].to_list()
     data: dict[str, Any] = {
@@ -100,38 +130,31 @@ def data_of(
         "end": run.jobs.span[1],
         "kin": workload_key(run),
         "label": run.label,
-        "procs": run.n_procs or int(found.high.max(initial=1)),
+        "procs": table.n_rows,
         "palette": [_COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))],
-        "hues": _packed(_job_colors(run.jobs), "u1"),
-        "legend": list(legend_of(np.unique(found.look).tolist()).items()),
+        "hues": packed(table.hues, "u1"),
+        "legend": table.legend,
         "jobs": jobs["id"].to_list(),
         "words": [STATE_WORDS.get(state, state) for state in states],
-        "states": _packed([states[state] for state in jobs["state"]], "u1"),
-        "sizes": _packed(jobs["n_procs"], "<u4"),
-        "submitted": _packed(jobs["submitted_at"], "<f8"),
-        "waits": _packed(jobs["wait_s"], "<f8"),
-        "runtimes": _packed([round(runtime_s, 6) for runtime_s in jobs["runtime_s"]], "<f8"),
-        "shades": {name: _packed(column, "u1") for name, column in (classes or {}).items()},
+        "states": packed([states[state] for state in jobs["state"]], "u1"),
+        "sizes": packed(jobs["n_procs"], "<u4"),
+        "submitted": packed(jobs["submitted_at"], "<f8"),
+        "waits": packed(jobs["wait_s"], "<f8"),
+        "runtimes": packed([round(runtime_s, 6) for runtime_s in jobs["runtime_s"]], "<f8"),
+        "shades": {name: packed(column, "u1") for name, column in (classes or {}).items()},
     }
     if any(users):
         names = {user: number for number, user in enumerate(dict.fromkeys(users))}
-        data |= {"users": list(names), "user": _packed([names[user] for user in users], "<u4")}
+        data |= {"users": list(names), "user": packed([names[user] for user in users], "<u4")}
     if rows is not None:
-        data["procs"] = rows.n_rows
         data["bands"] = rows.bands
         if not rows.is_plain:  # which processor each row is
             data["rows"] = sorted((part.row, part.begin) for part in rows.stretches)
-    blocked: dict[int, list[tuple[float, float, int, int]]] = {}
-    for member, (look, text) in BLOCKED.items():
-        hosts = blocked_hosts(run, member, rows)
-        if hosts:
-            blocked[look] = [(one.begin, one.end, low, high) for one in hosts for low, high in one.procs]
-            data["legend"].append((look, text))
-    if blocked:
-        data["blocked"] = blocked
+    if table.blocked:
+        data["blocked"] = table.blocked
     if len(found.notes) > 1:
-        data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
-    data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
+        data |= {"notes": found.notes, "note": packed(found.note, "<u4")}
+    data |= {name: packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
     if histories:
         data["stories"] = [_shortened(histories.get(job_id, ())) for job_id in jobs["id"]]
     return data
@@ -164,17 +187,16 @@ def workload_key(run: SavedRun) -> str:
     return " ".join([*digests, json.dumps(changed, sort_keys=True)] if changed else digests)
 
 
-def _packed(column: npt.ArrayLike, kind: str) -> str:
+def packed(column: npt.ArrayLike, kind: str) -> str:
     """Return numbers as base64 text, in the type that the script reads."""
     return base64.b64encode(np.asarray(column).astype(kind).tobytes()).decode()
 
 
-def element(name: str, data: Mapping[str, Any]) -> str:
+def element(name: str, data: Mapping[str, Any], function: str = "pybatschedGantt") -> str:
     """Return the HTML of a chart; a board (below) must precede it. The data cannot end the script."""
     return (
-        f'<div class="gantt" id="{name}"></div>\n<script>window.gantts = window.gantts || {{}};\n'
-        f'window.gantts["{name}"] = pybatschedGantt(document.getElementById("{name}"), {_written(data)}, window.board);'
-        "</script>"
+        f'<div class="gantt" id="{name}"></div>\n'
+        f'<script>{function}(document.getElementById("{name}"), {_as_json(data)}, window.board);</script>'
     )
 
 
@@ -188,9 +210,9 @@ def board(begin: float, end: float, colorings: Sequence[Coloring], chosen: str, 
         '<div class="side" id="board"><label>Find job <input type="search" placeholder="w0!23, or 23"></label>'
         f'<output></output><div class="zoom">{buttons}</div><label>Colours by <select></select></label>'
         f'<ul class="shades"></ul>{paragraphs}</div>\n'
-        f'<script>window.board = pybatschedBoard(document.getElementById("board"), {_written(about)});</script>'
+        f'<script>window.board = pybatschedBoard(document.getElementById("board"), {_as_json(about)});</script>'
     )
 
 
-def _written(data: Mapping[str, Any]) -> str:
+def _as_json(data: Mapping[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -8,15 +8,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from bokeh.palettes import Category20, Viridis256, YlOrRd
 
 from pybatsched.metrics.figure_names import KINDS
 from pybatsched.metrics.saved_runs import SavedRun
+from pybatsched.report import chart_style
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 #: Colours that are easy to distinguish, without greys, which are for lost work.
-DISTINCT: Final = tuple(color for number, color in enumerate(Category20[20]) if number not in {14, 15})
+DISTINCT: Final = tuple(
+    f"#{color}"
+    for color in (
+        *("1f77b4", "aec7e8", "ff7f0e", "ffbb78", "2ca02c", "98df8a", "d62728", "ff9896", "9467bd"),
+        *("c5b0d5", "8c564b", "c49c94", "e377c2", "f7b6d2", "bcbd22", "dbdb8d", "17becf", "9edae5"),
+    )
+)
+_WAIT_COLORS: Final = ("#c6dbef", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026")
 #: The colour of all other classes.
 _OTHERS: Final = "#d9cfc4"
 #: Number of users with their own colour.
@@ -110,7 +117,7 @@ def _by_size(runs: Sequence[SavedRun]) -> Coloring:
     each = 1 if largest <= _N_SIZES else 2
     lows = [1 << (bit - 1) for bit in range(1, largest + 1, each)]
     words = [str(low) if each * low == 1 else f"{low:,} to {(low << each) - 1:,}" for low in lows]
-    colors = [Viridis256[round(k * 245 / max(len(lows) - 1, 1))] for k in range(len(lows))]
+    colors = chart_style.viridis([k * 0.96 / max(len(lows) - 1, 1) for k in range(len(lows))])
     columns = [np.maximum(own - 1, 0) // each for own in bits]
     classes = [
         (color, f"{text} processor{'' if text == '1' else 's'}") for color, text in zip(colors, words, strict=True)
@@ -121,8 +128,8 @@ def _by_size(runs: Sequence[SavedRun]) -> Coloring:
 def _by_wait(runs: Sequence[SavedRun]) -> Coloring:
     edges = np.array([begin for begin, _ in _WAITS])
     columns = [np.searchsorted(edges, run.jobs.ran["wait_s"].to_numpy(), side="right") - 1 for run in runs]
-    colors = ["#c6dbef", *YlOrRd[9][-2::-1]][: len(_WAITS)]
-    return _used("wait", "wait", [(color, words) for color, (_, words) in zip(colors, _WAITS, strict=True)], columns)
+    classes = [(color, words) for color, (_, words) in zip(_WAIT_COLORS, _WAITS, strict=True)]
+    return _used("wait", "wait", classes, columns)
 
 
 def _by_kind(runs: Sequence[SavedRun]) -> Coloring:

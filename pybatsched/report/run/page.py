@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -21,10 +21,11 @@ from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.metrics.workload_fields import SHOWN_FIELDS
-from pybatsched.report import durations, provenance
+from pybatsched.report import chart_style, durations, provenance
+from pybatsched.report.charts import PlotOptions, chart_of
 from pybatsched.report.gantt import bars, chart, colors
-from pybatsched.report.html import embedded, grouped_table, number, table
-from pybatsched.report.run import charts
+from pybatsched.report.html import grouped_table, number, table
+from pybatsched.report.lines import MAX_SPANS, Line, Lines, Quantity, groups_of, over_time, span_of, time_axis
 
 #: Number of listed jobs with the most moves.
 _N_MOVED: Final = 20
@@ -49,12 +50,11 @@ _FAILURE_FIGURES: Final = {
     "checkpoint_s": "checkpoints (processor-seconds)",
     "application_efficiency": "application efficiency",
 }
-#: Links the lines over time with the Gantt charts, once Bokeh has drawn them.
-_LINK: Final = """<script>document.addEventListener("DOMContentLoaded", function link() {
-  const drawn = window.Bokeh && Bokeh.documents[0];
-  if (drawn) window.board.link(...["time", "ticks"].map((name) => drawn.get_model_by_name(name)));
-  else setTimeout(link, 20);
-});</script>"""
+#: Heights of charts over time in pixels, of one run and of several.
+_HEIGHTS: Final = (150, 84)
+_MAX_POINTS: Final = 2_000
+_CDF_IN: Final = 5.4
+_QUANTITIES: Final[tuple[Quantity, ...]] = ("utilisation", "queue")
 
 
 class JobHistories(NamedTuple):
@@ -65,16 +65,14 @@ class JobHistories(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of a page: its title, its sections, and the script in its head."""
+    """The parts of a page: its title and its sections."""
 
     title: str
     sections: Sequence[str]
-    script: str
 
 
 def parts_of(runs: Sequence[SavedRun], histories: Sequence[JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> Parts:
     """Return all parts of the page. O(jobs). `histories` are those of the first runs."""
-    script, over_time, distributions = _lines(runs, tau_s)
     title = ", ".join(run.label for run in runs)
     sections = [
         *_notices(runs),
@@ -86,25 +84,18 @@ def parts_of(runs: Sequence[SavedRun], histories: Sequence[JobHistories] = (), t
         *_predictions(runs),
         *_failures(runs),
         f"<script>{chart.script()}</script>",
-        *_over_time(runs, [*histories, *[JobHistories()] * (len(runs) - len(histories))], over_time),
-        _LINK,
+        *_over_time(runs, [*histories, *[JobHistories()] * (len(runs) - len(histories))]),
         *_moved(runs),
         *_energy(runs),
         "<h2>Distributions</h2>",
-        f'<div class="row">{distributions}</div>',
+        f'<div class="row">{_distributions(runs, tau_s)}</div>',
         "<h2>By kind and size of job</h2>",
         _classes(runs, tau_s),
         *_by_field(runs),
     ]
     if len(runs) > 1:
         sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", *_pairs(runs, tau_s)]
-    return Parts(title, sections, script)
-
-
-def _span(runs: Sequence[SavedRun]) -> tuple[float, float]:
-    """Return the time that all charts show: from the first submission to the last end of all runs."""
-    spans = [run.span for run in runs if run.span[1] > run.span[0]]
-    return min((begin for begin, _ in spans), default=0.0), max((end for _, end in spans), default=0.0)
+    return Parts(title, sections)
 
 
 def _notices(runs: Sequence[SavedRun]) -> list[str]:
@@ -226,60 +217,62 @@ def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None,
     return mean, percentile(ordered, 50) if ordered else None, maximum
 
 
-def _lines(runs: Sequence[SavedRun], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
-    """Draw the Bokeh charts: return the script, the panels over time by quantity, and the distributions."""
-    time = charts.time_axis(*_span(runs))
-    resolution, keys = charts.resolution_of(runs), [chart.workload_key(run) for run in runs]
-    quantities: tuple[charts.Quantity, ...] = ("utilisation", "queue")
-    drawn: dict[str, Any] = {}
-    for what in quantities:
-        for panel in charts.over_time(runs, what, time, resolution, keys):
-            drawn[str(panel.name)] = panel
-    drawn["waits"] = charts.cumulative(runs, "wait_s", tau_s)
-    drawn["slowdowns"] = charts.cumulative(runs, "bounded_slowdown", tau_s)
-    script, divs = embedded(drawn)
-    panels = {what: [divs[f"{what}-{k}"] for k in range(len(runs))] for what in quantities}
-    return script, panels, divs["waits"] + divs["slowdowns"]
+def _distributions(runs: Sequence[SavedRun], tau_s: float) -> str:
+    """Return the distributions of waits and bounded slowdowns of all runs with such jobs."""
+    shown = [run for run in runs if run.evaluated.values("wait_s")]
+    options = (PlotOptions(measure, tau_s, width=_CDF_IN) for measure in ("wait_s", "bounded_slowdown"))
+    return "".join(chart_style.svg(chart_of("cdf", shown, one)) for one in options) if shown else ""
 
 
-def _over_time(
-    runs: Sequence[SavedRun], histories: Sequence[JobHistories], panels: Mapping[charts.Quantity, Sequence[str]]
-) -> list[str]:
+def _over_time(runs: Sequence[SavedRun], histories: Sequence[JobHistories]) -> list[str]:
     """Return all charts over time, with their common controls at the side."""
     colorings = colors.colorings_of(runs)
-    begin, end = _span(runs)
+    begin, end = span_of(runs)
     drawn = []
     for k, (run, history) in enumerate(zip(runs, histories, strict=True)):
         classes = {coloring.name: coloring.classes[k] for coloring in colorings}
         data = chart.data_of(run, history.stories, classes, len(runs))
         note = f'<p class="note">{html.escape(history.note)}</p>' if history.note else ""
         drawn.append(_heading(run, runs) + chart.element(f"gantt{k}", data) + note)
-    line = _resolution_text(charts.resolution_of(runs))
-    n_workloads = len({chart.workload_key(run) for run in runs})
-    scale = " Runs of the same workload have the same scale, others their own." if n_workloads > 1 else ""
-    share = "share" if all(run.n_procs for run in runs) else "number"
+    for what in _QUANTITIES:
+        drawn += _panels(runs, what, begin, end)
     return [
         "<h2>Gantt chart</h2>",
         '<div class="beside">',
         chart.board(begin, end, colorings, colors.default_coloring(runs, colorings), [_HOW_TO_LOOK]),
         '<div class="charts">',
         *drawn,
-        f'<h2>Processors in use ({share})</h2>\n<p class="note">{html.escape(line)}</p>',
-        '<div class="panels">',
-        *(_heading(run, runs) + panel for run, panel in zip(runs, panels["utilisation"], strict=True)),
-        f'</div>\n<h2>Waiting jobs</h2>\n<p class="note">{html.escape(line + scale)}</p>',
-        '<div class="panels">',
-        *(_heading(run, runs) + panel for run, panel in zip(runs, panels["queue"], strict=True)),
-        "</div></div></div>",
+        "</div></div>",
     ]
 
 
-def _resolution_text(resolution: charts.Resolution) -> str:
+def _panels(runs: Sequence[SavedRun], what: Quantity, begin: float, end: float) -> list[str]:
+    """Return a quantity over time, a panel for each run: its line as in single charts, above an area of finer means."""
+    groups, time = groups_of(runs, "run"), time_axis(begin, end, is_exact=True)
+    coarse, fine = (over_time(groups, what, time, (begin, end), n_max=n_max) for n_max in (MAX_SPANS, _MAX_POINTS))
+    ticks, title = coarse.y.ticks(4, only_powers=True)
+    axis = {"kind": coarse.y.kind, "low": coarse.y.low, "high": coarse.y.high, "ticks": ticks}
+    found = [f"<h2>{title.capitalize()}</h2>", f'<p class="note">{_resolution_text(coarse, fine)}</p>']
+    for k, (run, line, area, limit) in enumerate(zip(runs, coarse.lines, fine.lines, coarse.limits, strict=True)):
+        data: dict[str, Any] = {"width": chart.WIDTH, "height": _HEIGHTS[len(runs) > 1], "axis": axis, "limit": limit}
+        data |= {"color": chart_style.COLORS[k % len(chart_style.COLORS)], "line": _columns(line)}
+        if coarse.span_s:
+            data["area"] = _columns(area)
+        element = chart.element(f"{what}{k}", data, "pybatschedOverTime")
+        found.append(f'<div class="panels">{_heading(run, runs)}{element}</div>')
+    return found
+
+
+def _columns(line: Line) -> list[str]:
+    return [chart.packed(column, "<f8") for column in (line.x, line.y)]
+
+
+def _resolution_text(coarse: Lines, fine: Lines) -> str:
     """Return a sentence about the resolution of lines and areas over time."""
-    if not resolution.line_s:
+    if not coarse.span_s:
         return "Lines are exact."
-    area = f"the mean over about {durations.duration_text(resolution.area_s)}" if resolution.area_s else "exact"
-    return f"A line is the mean over {durations.duration_text(resolution.line_s)}, the pale area is {area}."
+    area = f"the mean over {durations.duration_text(fine.span_s)}" if fine.span_s else "exact"
+    return f"A line is the mean over {durations.duration_text(coarse.span_s)}, the pale area is {area}."
 
 
 def _heading(run: SavedRun, runs: Sequence[SavedRun]) -> str:

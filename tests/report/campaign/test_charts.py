@@ -17,7 +17,7 @@ from pybatsched.report import page
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import named_charts
 from pybatsched.report.campaign.points import Point, figures_of, points_of
-from pybatsched.report.scales import scale_of
+from pybatsched.report.scales import axis_of
 
 FIGURE = "urgent_max_slowdown"
 SHORT = {"swap_out": [0.2, 2], "swap_in": [0.1, 2]}
@@ -146,20 +146,20 @@ def test_by_platform_and_with_a_third_axis(tmp_path: Path) -> None:
 def test_the_axis_has_the_requested_scale(points: list[Point]) -> None:
     close = {"by": "swap_out", "where": {"workload": "sx-ace"}}
     scales = ("auto", "log", "linear")
-    assert [scale_of(charts(points, scale=scale)).is_log for scale in scales] == [True, True, False]
-    assert [scale_of(charts(points, scale=scale, **close)).is_log for scale in scales] == [False, True, False]
+    assert [axis_of(charts(points, scale=scale)).is_log for scale in scales] == [True, True, False]
+    assert [axis_of(charts(points, scale=scale, **close)).is_log for scale in scales] == [False, True, False]
 
 
 def test_a_logarithmic_axis_has_no_zero(tmp_path: Path) -> None:
     rows = [row("w", "a", 0.0), row("w", "b", 100.0)]
     (chart,) = charts(points_of(Store(keep(tmp_path / "study", rows, ["w"]))), scale="log")
-    assert not scale_of([chart]).is_log
+    assert not axis_of([chart]).is_log
 
 
 def test_the_ratio_one_counts_for_the_choice_of_the_scale(points: list[Point]) -> None:
     """Ratios of 0.0011 are close to each other, and far from 1."""
     (chart,) = charts(points, over="fcfs", where={"policy": "ujfb*"})
-    assert scale_of([chart]).is_log
+    assert axis_of([chart]).is_log
 
 
 def test_figures_by_kind_are_drawn_if_jobs_have_kinds(points: list[Point], tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.saved_runs import SavedRun, read_latest, read_run
-from pybatsched.report import durations, page
+from pybatsched.report import page
 from pybatsched.report.gantt.chart import data_of, workload_key
-from pybatsched.report.run import charts, job_history
+from pybatsched.report.run import job_history
 from pybatsched.report.run.page import JobHistories
 from pybatsched.session.explain import explain, full_histories
 from pybatsched.session.journal import JournalReader
@@ -128,35 +128,6 @@ def test_runs_of_the_same_workload_share_their_jobs(place: Path, tmp_path: Path)
     assert "Runs with other workloads: " not in page.of_runs(runs)
 
 
-def top_of(plot: Any) -> float:
-    return float(plot.y_range.end)
-
-
-@pytest.mark.parametrize("kin", [("a", "a"), ("a", "b")])
-def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, kin: tuple[str, str]) -> None:
-    runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
-    time = charts.time_axis(0.0, 500.0)
-    plots = charts.over_time(runs, "queue", time, charts.Resolution(), kin)
-    assert [plot.name for plot in plots] == ["queue-0", "queue-1"]
-    assert all(plot.x_range is time.shown for plot in plots)
-    tops = [top_of(plot) for plot in plots]
-    lengths = [run.queue_length.maximum * 1.04 for run in runs]
-    assert tops == ([max(lengths)] * 2 if kin == ("a", "a") else lengths)
-    assert [plot.xaxis.visible for plot in plots] == [False, True]
-    used = charts.over_time(runs, "utilisation", time, charts.Resolution(), kin)
-    assert {top_of(plot) for plot in used} == {1.04}
-
-
-def test_runs_of_one_workload_share_a_scale_beside_runs_of_another(place: Path) -> None:
-    """Two runs of one workload have one scale, whatever else is on the page; the third has its own."""
-    fcfs, easy = (read_run(str(place / "out" / name)) for name in ("fcfs", "easy"))
-    runs = [fcfs, easy, easy]
-    plots = charts.over_time(runs, "queue", charts.time_axis(0.0, 500.0), charts.Resolution(), ("a", "a", "b"))
-    lengths = [run.queue_length.maximum * 1.04 for run in runs]
-    assert lengths[0] != lengths[1]
-    assert [top_of(plot) for plot in plots] == [max(lengths), max(lengths), lengths[2]]
-
-
 def many(n: int, step_s: float, prefix: str, place: Path) -> SavedRun:
     """A run of many jobs one after another, each a step of its own up and down."""
     jobs = [{"id": str(i), "subtime": i * step_s, "res": 1 + i % 2, "profile": "d"} for i in range(n)]
@@ -167,55 +138,15 @@ def many(n: int, step_s: float, prefix: str, place: Path) -> SavedRun:
     return read_run(str(place / prefix))
 
 
-def line_of_plot(plot: Any) -> list[float]:
-    return [float(at) for at in plot.renderers[-1].data_source.data["time"]]
-
-
-def test_all_panels_of_a_page_are_drawn_by_one_rule(tmp_path: Path) -> None:
-    few, lots = many(3, 9000.0, "few", tmp_path), many(400, 60.0, "lots", tmp_path)
-    assert charts.resolution_of([few]) == charts.Resolution()
-    grain = charts.resolution_of([few, lots])
-    assert grain == charts.Resolution(300.0)  # 6.6 h in at most 150 spans
-    time = charts.time_axis(0.0, 24_000.0)
-    plots = charts.over_time([few, lots], "utilisation", time, grain, ("a", "b"))
-    for plot in plots:
-        assert all(at % 300 == 0 for at in line_of_plot(plot)[1:-1])
-    assert len(line_of_plot(charts.over_time([few], "utilisation", time, charts.Resolution(), ("a",))[0])) == 6
+def test_all_panels_of_a_quantity_have_the_same_resolution(tmp_path: Path) -> None:
+    few, lots = many(3, 9000.0, "few", tmp_path), many(600, 60.0, "lots", tmp_path)
     text = page.of_runs([few, lots])
-    assert text.count("A line is the mean over 5 min, the pale area is exact.") == 2
-    assert "Runs of the same workload have the same scale, others their own." in text
-    assert "Lines are exact." in page.of_runs([few])
-
-
-def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> None:
-    runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
-    both, alone = charts.cumulative(runs, "wait_s"), charts.cumulative(runs[:1], "wait_s")
-    lines: list[Any] = list(both.renderers)
-    looks = [(line.glyph.line_color, line.glyph.line_dash) for line in lines]
-    assert len(set(map(str, looks))) == 2
-    assert looks[0][1] != looks[1][1]
-    assert len({str(charts.line_of(k)) for k in range(10)}) == 10
-    legend: Any = both.right[0]
-    assert [item.label.value for item in legend.items] == ["fcfs", "easy"]
-    assert alone.right == []
-
-
-def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
-    plot: Any = charts.cumulative([read_run(str(place / "out" / "easy"))], "wait_s")
-    assert plot.xaxis.major_label_overrides == dict(durations.MARKS)
-    assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
-
-
-def test_no_queue_is_drawn_if_no_job_waits(tmp_path: Path) -> None:
-    content = {"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "d"}]}
-    content |= {"profiles": {"d": {"type": "delay", "delay": 5}}}
-    (tmp_path / "w.json").write_text(json.dumps(content))
-    args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "-e", "x")
-    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
-    (plot,) = charts.over_time(
-        [read_run(str(tmp_path / "x"))], "queue", charts.time_axis(0, 5), charts.Resolution(), ("",)
-    )
-    assert plot.renderers == []
+    assert text.count("A line is the mean over 5 min, the pale area is exact.") == 1  # of processors
+    assert text.count("Lines are exact.") == 1  # no job waits
+    assert text.count('"area":') == 2
+    text = page.of_runs([few])
+    assert text.count("Lines are exact.") == 2
+    assert '"area":' not in text
 
 
 def test_full_histories_equal_those_of_explain(place: Path) -> None:
