@@ -33,12 +33,12 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.steps import Moldable, Urgent
 from pybatsched.workload.logs.conversion import to_workload
-from pybatsched.workload.logs.rackham import read_rackham
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+from pybatsched_studies.locality import rackham
 
 ROOT = Path(__file__).parents[1]
 DAY_S = 86_400.0
@@ -104,7 +104,7 @@ def locality_rows(traces: Path) -> list[tuple[str, ...]]:
     file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
     if not file.exists():
         return []
-    jobs = to_workload(read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
+    jobs = rackham.read(file)
     platform = names.find("rackham-128gb").read()
     return [
         row("Rackham, 2022-09-10", jobs, platform, "locality", score=score, faithful=faithful)

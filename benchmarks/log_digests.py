@@ -44,7 +44,6 @@ _HEADS: Final = {
     "KTH-SP2-1996-2.swf.gz": (" ", 80),
     "today/AleaNG-example1.swf21.gz": (" ", 60),
     "today/Cirrus-2024-Q1.sacct.csv.gz": (",", 40),
-    "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz": (" ", 40),
 }
 
 

@@ -368,7 +368,7 @@ class Log:
     instead={"with_waits": "feedback=…", "load": "simulate(…, load=…)", "scale_load": "simulate(…, scale_load=…)"},
 )
 def read_workload(path: str | Path, *, name: str | None = None, **settings: Any) -> Log:
-    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
+    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm or a table.
 
     Files may be compressed by gzip or zstd. `name` is what tables show, by default the name of the file. Raises
     InputError.

@@ -74,7 +74,7 @@ class WorkloadSpec(Checked):
     """The jobs of a run: a file, how it is read, which of its jobs are kept, and their offered load."""
 
     file: str = given(
-        "a Batsim workload or a log (SWF, Slurm, a table, Rackham); several have the names w0, w1, …",
+        "a Batsim workload or a log (SWF, Slurm, a table); several have the names w0, w1, …",
         FILE,
         "",
         "-w",
@@ -90,7 +90,7 @@ class WorkloadSpec(Checked):
     )
     mapping: str | None = given("the file that describes the columns of a table (docs/traces.md)", FILE)
     size: Literal["allocated", "requested", "larger"] | None = given(
-        "which number of processors of a job in a log counts; not for Rackham (default: allocated)",
+        "which number of processors of a job in a log counts (default: allocated)",
         one_of("allocated", "requested", "larger"),
     )
     run_times: Literal["logged", "cut"] | None = given(

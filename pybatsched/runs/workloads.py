@@ -29,17 +29,16 @@ from pybatsched.workload.walltimes import Walltimes
 _IN_WORDS: Final[Mapping[str, str]] = {
     "Batsim JSON": "a Batsim file",
     "SWF": "a log in SWF",
-    "Rackham": "a file of the Rackham format",
     "Slurm": "a log of Slurm",
     "table": "a table",
 }
-_ALL_LOGS: Final = ("SWF", "Rackham", "Slurm", "table")
+_ALL_LOGS: Final = ("SWF", "Slurm", "table")
 #: Settings that apply to logs of some formats only.
 _FORMATS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "lenient": _ALL_LOGS,
     "min_runtime": _ALL_LOGS,
-    "size": ("SWF", "Slurm", "table"),
-    "run_times": ("SWF", "Slurm", "table"),
+    "size": _ALL_LOGS,
+    "run_times": _ALL_LOGS,
     "memory_unit": ("SWF",),
     "unknown_runtime": ("SWF",),
     "size_in": ("Slurm", "table"),

@@ -40,10 +40,6 @@ def read_file(
     match format_of(path, format, mapping):
         case "Batsim JSON":
             return batsim4.read(path)
-        case "Rackham":
-            from pybatsched.workload.logs.rackham import read_rackham  # noqa: PLC0415  see above
-
-            return read_rackham(path, lenient=lenient)
         case "SWF":
             from pybatsched.workload.logs.swf import FRONTIER, read_swf  # noqa: PLC0415  see above
 
@@ -96,7 +92,7 @@ def load(
     lenient: bool = False,
     **options: Any,
 ) -> Workload:
-    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, a table, Rackham). Up to 100 µs a job.
+    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, a table). Up to 100 µs a job.
 
     Files may be compressed by gzip or zstd. `walltimes` is a rule of `pybatsched.workload.walltimes`. Other options are
     those of `LogOptions`; options that are not for the format are ignored, as in `read`. A `lenient` reading

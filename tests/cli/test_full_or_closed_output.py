@@ -50,7 +50,6 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
     "workload inject checkpoints": (WORKLOAD, "checkpoints", "--interval", "1h", "--output", "injected.json"),
     "workload inject files": ("users.json", "files", "--output", "injected.json"),
-    "workload areas": (WORKLOAD, "-p", "rackham"),
     "workload stats": (WORKLOAD,),
     "platform list": (),
     "platform show": ("curie",),

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.logs import ONE_OF_EACH, line, log as swf, rackham_file
+from support.logs import line, log as swf
 
 import pybatsched as pb
 from pybatsched import InputError
@@ -123,10 +123,9 @@ def test_an_empty_log_has_the_types_of_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["exact", "round", "factor:2", "none"])
-@pytest.mark.parametrize("is_swf", [True, False])
-def test_walltimes_after_reading_are_those_of_reading(tmp_path: Path, rule: str, is_swf: bool) -> None:
+def test_walltimes_after_reading_are_those_of_reading(tmp_path: Path, rule: str) -> None:
     lines = [line(k, 10 * k, requested_s=50 * k) for k in range(1, 4)]
-    file = swf(tmp_path, *lines) if is_swf else rackham_file(tmp_path, *ONE_OF_EACH)
+    file = swf(tmp_path, *lines)
     found = pb.read_workload(file, walltimes=rule).jobs
     again = pb.read_workload(file).with_walltimes(rule).jobs
     assert found.equals(again.select(found.columns))
@@ -136,12 +135,7 @@ def test_walltimes_after_reading_are_those_of_reading(tmp_path: Path, rule: str,
 def test_a_saved_run_has_the_columns_of_the_run(tmp_path: Path, rule: str) -> None:
     lines = [line(k, 100 * k, wait=1, requested_s=50 * k, user=1) for k in range(1, 4)]
     read, followed = (pb.read_workload(swf(tmp_path, *lines), walltimes=rule, feedback=one) for one in (False, True))
-    for log in (
-        read,
-        followed,
-        read.scale_load(2),
-        pb.read_workload(rackham_file(tmp_path, *ONE_OF_EACH), walltimes=rule),
-    ):
+    for log in (read, followed, read.scale_load(2)):
         run = pb.simulate(log, "fcfs", progress=False)
         run.save(tmp_path / "run")
         assert run.jobs.equals(pb.read_run(tmp_path / "run", label=run.policy).jobs)

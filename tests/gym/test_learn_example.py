@@ -101,7 +101,7 @@ def test_on_sdsc_sp2(tmp_path: Path) -> None:
 
 
 NO_LOG = (
-    "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs "
+    "the file is neither a log (SWF, Slurm) nor a workload of Batsim (JSON); a table (CSV) needs "
     "mapping, which `pybatsched workload describe-table` proposes"
 )
 

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.report import Report
+from pybatsched_studies.locality import rackham
 from support.places import TRACES
 
 HEADER = "; Version: 2.2\n; MaxProcs: 8\n"
@@ -85,6 +87,13 @@ def rackham_file(path: Path, *lines: str, name: str = "rackham.txt") -> Path:
     """Write a file of the Rackham format and give its path."""
     file = path / name
     file.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+    return file
+
+
+def rackham_workload(path: Path, *lines: str) -> Path:
+    """Write a file of the Rackham format as a workload of Batsim and give its path."""
+    file = path / "rackham.json"
+    batsim4.write(rackham.read(rackham_file(path, *lines)), file)
     return file
 
 

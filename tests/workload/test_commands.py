@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from support.logs import ONE_OF_EACH, line, log, rackham_file, real
+from support.logs import line, log, real
 from support.patience import PATIENCE_S
 from support.process import run_cli
 
@@ -239,7 +239,7 @@ def test_convert_rejects_other_names_and_options_of_logs_for_batsim_files(run: R
         run("convert", file, tmp_path / "w.swf")
     run("convert", file, tmp_path / "w.json")
     for option, expected in (
-        ("--size requested", "size requested: expected a log in SWF, a log of Slurm or a table"),
+        ("--size requested", "size requested: expected a log"),
         ("--speed 0", "--speed: expected a log"),
         ("--lenient", "lenient.*: expected a log"),
     ):
@@ -418,18 +418,14 @@ def test_lines_may_end_in_a_carriage_return(end: str, tmp_path: Path) -> None:
     plain = log(tmp_path, line(1, 0), line(2, 5))
     odd = tmp_path / "odd.swf"
     odd.write_bytes(plain.read_bytes().replace(b"\n", end.encode()))
-    rackham = rackham_file(tmp_path, *ONE_OF_EACH)
-    odd_rackham = tmp_path / "odd.txt"
-    odd_rackham.write_bytes(rackham.read_bytes().replace(b"\n", end.encode()))
-    for file, other in ((plain, odd), (rackham, odd_rackham)):
-        for path in (file, other):
-            done = run_cli("workload", "convert", path.name, f"{path.name}.json", cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
-        made, expected = (json.loads((tmp_path / f"{path.name}.json").read_text()) for path in (other, file))
-        assert made["jobs"] == expected["jobs"]
-        assert made["nb_res"] == expected["nb_res"]
-        outputs = [run_cli("workload", "lint", path.name, cwd=tmp_path).stdout for path in (other, file)]
-        assert outputs[0].replace(other.name, file.name) == outputs[1]
+    for path in (plain, odd):
+        done = run_cli("workload", "convert", path.name, f"{path.name}.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    made, expected = (json.loads((tmp_path / f"{path.name}.json").read_text()) for path in (odd, plain))
+    assert made["jobs"] == expected["jobs"]
+    assert made["nb_res"] == expected["nb_res"]
+    outputs = [run_cli("workload", "lint", path.name, cwd=tmp_path).stdout for path in (odd, plain)]
+    assert outputs[0].replace(odd.name, plain.name) == outputs[1]
 
 
 def test_a_log_without_a_job_is_an_error_and_a_finding(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_jobs_that_did_not_count_before_do_not_count_now() -> None:
 
 
 def test_jobs_that_the_file_does_not_evaluate_do_not_count(tmp_path: Path) -> None:
-    file = logs.rackham_file(tmp_path, *logs.ONE_OF_EACH, logs.rackham_line(12, 1150, kind=1))
+    file = logs.rackham_workload(tmp_path, *logs.ONE_OF_EACH, logs.rackham_line(12, 1150, kind=1))
     log = pb.read_workload(file)
     log.write(tmp_path / "w.json")
     found = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from support.logs import line, log, rackham_file, rackham_line, real
+from support.logs import line, log, real
 from support.process import run_cli
 
 from pybatsched.errors import InputError
@@ -107,28 +107,29 @@ def test_the_same_options_give_the_same_file(tmp_path: Path) -> None:
 
 def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     a = made(tmp_path, "a", line(1, 5, run=0, requested=4, requested_kb=500, requested_s=9), "bad", line(1, 6))
-    r = rackham_file(tmp_path, rackham_line(7, 100, kind=-1), rackham_line(8, 500), rackham_line(9, 505, kind=1))
+    r = made(tmp_path, "r", line(7, 100), line(8, 100), line(9, 105))
     out = tmp_path / "m.json"
     options = ("--min-runtime", "2", "--lenient", "--profile", "parallel", "--speed", "1e6", "--output", str(out))
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *options, "--walltimes", "exact")
     assert done.returncode == 0, done.stderr
     whole = batsim4.read(out)
-    assert rows_of(whole, "id", "subtime", "res", "walltime", "cluster", "evaluated") == [
-        ("a-1", 0, 2, 3, "a", None),
-        ("r-7", 0, 2, 61, "r", False),
-        ("r-8", 0, 2, 61, "r", False),
-        ("a-2", 1, 2, 61, "a", None),
-        ("r-9", 5, 2, 61, "r", True),
+    assert rows_of(whole, "id", "subtime", "res", "walltime", "cluster") == [
+        ("a-1", 0, 2, 3, "a"),
+        ("r-7", 0, 2, 61, "r"),
+        ("r-8", 0, 2, 61, "r"),
+        ("a-2", 1, 2, 61, "a"),
+        ("r-9", 5, 2, 61, "r"),
     ]
     assert whole.profiles["2"] == {"type": "parallel_homogeneous", "cpu": 2_000_000, "com": 0}
-    assert whole.n_procs == 8 + 9720
+    assert whole.n_procs == 8 + 8
     alone = ("--size", "requested", "--memory-unit", "GB", "--min-runtime", "2", "--lenient", "--output", str(out))
     assert run_cli("workload", "merge", f"a={a}", *alone).returncode == 0
     assert rows_of(batsim4.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
-    done = run_cli("workload", "merge", f"a={a}", f"r={r}", *alone)
+    done = run_cli(
+        "workload", "merge", f"a={a}", f"r={out}", "--lenient", *alone[:2], "--output", str(tmp_path / "n.json")
+    )
     assert done.returncode == 2
-    expected = "expected a log in SWF, a log of Slurm or a table, found a file of the Rackham format"
-    assert f"r: --size requested: {expected}, {r}" in done.stderr
+    assert "expected a log, found a Batsim file" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ def add_span(parser: Group) -> None:
 
 def add_file(parser: Group) -> None:
     """Describe the options for a workload file of any format, and for the size of its machine."""
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table) or a Batsim workload (JSON)")
     add_workload_settings(parser, "format", "mapping", "n_procs")
 
 

@@ -12,19 +12,14 @@ from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.progress import loading
 from pybatsched.cli.workload import convert, failures, inject, lint, merge, resample
 from pybatsched.errors import InputError, quantity
-from pybatsched.machines import names
-from pybatsched.platform.groups import nodes_by_memory
-from pybatsched.runs.spec import MachineSpec
 from pybatsched.runs.workloads import check_formats
 from pybatsched.simulator import external_events
-from pybatsched.workload import load
-from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.logs.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.statistics import plot, stats
-from pybatsched.workload.walltimes import Walltimes, plain
+from pybatsched.workload.walltimes import Walltimes
 
 EPILOG: Final = """\
 examples:
@@ -38,13 +33,12 @@ examples:
   pybatsched workload resample log.swf.gz --weeks 26 --seed 1 --output r.json   a new log of the same users
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload inject w.json checkpoints --mtbf 30d --dump 5m --output c.json   by Daly's formula
-  pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 52w --output failures.txt
   pybatsched workload stats w.json --plot w.svg                    numbers and a chart
 
-A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or
-a file in the Rackham format. Every FILE may be compressed by gzip or zstd.
+A log is a file in the Standard Workload Format, output of sacct (Slurm), or a table of jobs (CSV, Parquet,
+JSON). Every FILE may be compressed by gzip or zstd.
 """
 
 _DESCRIBE: Final = """\
@@ -64,13 +58,6 @@ examples:
   pybatsched workload generate poisson --days 7 --procs 64 --runtimes lognormal:1800:1.5 --output w.json
 
 The same options and seed write the same file, byte for byte.
-"""
-_AREAS: Final = """\
-examples:
-  pybatsched workload areas w.json -p rackham         prints, for example, {"128": 52093.1, "256": 12840, "1024": 0}
-  pybatsched workload areas w.json -p my_platform.xml > areas.json
-
-The area of a class is the sum of cores x walltime of its jobs, divided by its nodes. See docs/workloads.md.
 """
 _EVENTS: Final = """\
 examples:
@@ -114,13 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 resample.run_resample,
             ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
-            Command(
-                "areas",
-                "Print the planned area of each memory class of a machine, as JSON.",
-                _AREAS,
-                _areas_arguments,
-                _areas,
-            ),
             Command(
                 "events",
                 "Convert a file of external events to the format of Batsim 4 or Batsim 5.",
@@ -204,27 +184,6 @@ def _generate(args: argparse.Namespace) -> int:
     offered = stats.summary(stats.sample_workload(workload))["offered_load"]
     print(f"{args.model}, seed {args.seed}" + (f": offered load {offered:.3f}" if offered is not None else ""))
     convert.say_written(workload, args.output)
-    return 0
-
-
-def _areas_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm, a table, Rackham)"
-    )
-    arguments.add_workload_settings(parser, "format", "mapping")
-    arguments.add_settings(parser, MachineSpec, ["platform"], required=["platform"])
-
-
-def _areas(args: argparse.Namespace) -> int:
-    n_nodes = nodes_by_memory(names.find(args.platform).read())
-    areas = planned_areas(load(args.file, format=args.format, mapping=args.mapping), n_nodes)
-    if areas.left_out:
-        more = ", ..." if len(areas.left_out) > 1 else ""
-        arguments.say(
-            f"{args.file}: {quantity(len(areas.left_out), 'job')} left out, which need more than the "
-            f"{max(n_nodes):g} GB of the largest node (job {areas.left_out[0]}{more})"
-        )
-    print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))
     return 0
 
 

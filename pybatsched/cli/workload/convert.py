@@ -46,7 +46,7 @@ examples:
   pybatsched workload convert jobs.csv.zst w.json --mapping mine.toml           another table
   pybatsched workload convert huge.parquet w.json --lint                        with the findings of workload lint
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
-  pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes instead of cores
+  pybatsched workload convert RICC.swf.gz w.json --platform ricc-node          sizes in nodes instead of cores
   pybatsched workload convert log.swf.gz w.json --cpu-load --platform mine.xml  jobs that use power, for -E
   pybatsched workload convert w.json w5.json --for batsim5               the same jobs in Batsim 5's format
 
@@ -59,16 +59,13 @@ walltimes:
   round             run time rounded up to a usual request: 5, 10, 15 min, ... 1, 2, 4 h, ... days
   none              neither walltime nor estimate
 
-In the Rackham format, requested means requested-strict, as in its study. It has no unit of memory and no second count
-of processors.
-
 Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or on no processors. See docs/workloads.md.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
-    parser.add_argument("file", metavar="IN", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="IN", help="a log (SWF, Slurm, a table) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4); all commands read both formats")
     add_log_options(parser)

@@ -38,7 +38,7 @@ The same options and seed write the same file, byte for byte. Campaigns have the
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the kinds of `workload inject` and their options."""
-    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm, Rackham)")
+    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm)")
     kinds = (
         Command("deadlines", "Set a deadline for some jobs.", "", _deadlines_arguments, _run(_deadlines)),
         Command("urgent", "Add urgent jobs, or mark existing jobs as urgent.", "", _urgent_arguments, _run(_urgent)),

@@ -33,7 +33,7 @@ options for one log, convert it first. See docs/workloads.md.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload merge`."""
     add = parser.add_argument
-    text = "a cluster and its log (SWF, Slurm, Rackham) or Batsim workload (JSON)"
+    text = "a cluster and its log (SWF, Slurm) or Batsim workload (JSON)"
     add("logs", nargs="+", metavar="NAME=FILE", help=text)
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="processors of a cluster (repeatable)")

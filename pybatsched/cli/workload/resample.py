@@ -83,7 +83,7 @@ def run_resample(args: argparse.Namespace) -> int:
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", metavar="LOG", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    add("file", metavar="LOG", help="a log (SWF, Slurm, a table) or a Batsim workload (JSON)")
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the random numbers (default: 0)")
     add("--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)")

@@ -12,7 +12,6 @@ from pybatsched.errors import setting
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.formats.conversion import NO_RUN_TIME, SIZES
-from pybatsched.workload.logs import rackham
 from pybatsched.workload.logs.records import MISSING_TIMES
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of, spans
 from pybatsched.workload.report import Level, LintReport
@@ -60,9 +59,7 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
         found.add_rule_count(rule_count, "dropped" if rule_count.fate == "dropped" else "ignored")
     for remark in log.remarks:
         found.add(remark, "nothing", log.first_line, "note")
-    {"SWF": _check_swf, "Rackham": _check_rackham}.get(log.format, _check_records)(log, found)
-    if log.format == "Rackham":
-        return found
+    (_check_swf if log.format == "SWF" else _check_records)(log, found)
     jobs = log.jobs.filter(pl.col("left_out").is_null()) if log.has_records else log.jobs
     check_units(jobs["requested_s"].filter(jobs["requested_s"] > 0), found, log.first_line)
     submitted = jobs.filter(pl.col("submitted_at") >= 0)
@@ -153,56 +150,6 @@ def _check_clock(jobs: pl.DataFrame, found: LintReport) -> None:
         f"submitted before the job with the lower id on the line above (by up to {most:,.0f} s): the clock was set back"
     )
     _add([_Check(what, "put in order of submission", pl.col("back_s") > 1)], steps, found)
-
-
-def _check_rackham(log: LogTable, found: LintReport) -> None:
-    """Find problems in a log of the Rackham format."""
-    jobs = log.jobs
-    if not jobs.select(rackham.IS_OF_STUDY.any()).item():
-        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", log.first_line)
-    _add(_of_rackham(found.n_procs), jobs, found)
-    if not jobs.select(rackham.IS_OF_STUDY.any()).item():
-        return
-    _add(_of_classes(log.zero_at), jobs, found)
-    n_digits = len(str(jobs["id"].max()))  # a conversion pads ids with zeros
-    ids = pl.col("id").cast(pl.String).str.zfill(n_digits)
-    check_order(log.runnable().select("subtime", ids, "line").iter_rows(), found)
-
-
-def _of_rackham(n_procs: int) -> Iterator[_Check]:
-    """Yield the checks of the order, the times and the size of each job."""
-    at, run_s, walltime_s, n = (pl.col(one) for one in ("submitted_at", "run_s", "requested_s", "allocated_cores"))
-    yield _Check("submitted before the job above it", "put in order of submission", (at >= 0) & (at < at.cum_max()))
-    yield _Check(
-        "id given before", f"renumbered (or {setting('duplicates', 'error')})", ~pl.col("id").is_first_distinct()
-    )
-    is_other = pl.col("size_gb") != pl.col("size_gb").first().over("file")
-    yield _Check("data_size is not that of the same data above", "kept; the policy locality rejects it", is_other)
-    yield _Check("subtime unknown or negative", "dropped", at < 0)
-    yield _Check("delay of 0, unknown or negative", f"dropped (or {setting('min_runtime')})", run_s <= 0)
-    yield _Check("walltime of 0, unknown or negative", "kept without a walltime", walltime_s <= 0)
-    is_killed = (walltime_s > 0) & (run_s >= walltime_s)
-    yield _Check("ran at least as long as its walltime", "kept; it will be killed", is_killed)
-    yield _Check("no cores", "dropped", n <= 0)
-    remedy = f"kept, schedulers reject it (or {setting('max_size')})"
-    yield _Check(f"larger than the machine of {n_procs:,}", remedy, n > n_procs)
-    is_large = (n > rackham.NODE_CORES) & (n <= n_procs)
-    what = f"larger than a node of {rackham.NODE_CORES} cores"
-    yield _Check(what, "kept; schedulers of single nodes reject it", is_large)
-
-
-def _of_classes(zero_at: float) -> Iterator[_Check]:
-    """Yield the checks of jobs whose history contradicts their class at time 0."""
-    is_running = pl.col("kind") == rackham.JobClass.RUNNING
-    is_early = rackham.IS_OF_STUDY & (pl.col("submitted_at") < zero_at)
-    yield _Check("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", is_early)
-    is_late = is_running & (pl.col("started_at") > zero_at)
-    yield _Check("ran at time 0, but was started later", "taken to start at time 0", is_late)
-    what = "ran at time 0, but its run time or walltime was over"
-    yield _Check(what, "1 s is left", is_running & ~is_late & rackham.is_over(), "note")
-    what = f"ran on a node beyond the machine's {rackham.N_NODES}"
-    remedy = "kept; schedulers take it modulo their nodes"
-    yield _Check(what, remedy, is_running & (pl.col("node") > rackham.N_NODES), "note")
 
 
 def _add(checks: Iterable[_Check], jobs: pl.DataFrame, found: LintReport) -> None:

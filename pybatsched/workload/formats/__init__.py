@@ -1,1 +1,1 @@
-"""Workload files: Standard Workload Format, Rackham, and the JSON of Batsim 4 and Batsim 5."""
+"""Workload files: Standard Workload Format, and the JSON of Batsim 4 and Batsim 5."""

@@ -61,7 +61,7 @@ class LogOptions:
     `files.FORMATS` (default: by the content). `mapping`: the file with the mapping of a table.
 
     `size`: the number of processors to use (the other one if it is missing), or the larger of both. `run_times`: as
-    logged, or cut to the requested time, which drops jobs without one. Both are not for the Rackham format.
+    logged, or cut to the requested time, which drops jobs without one.
 
     For SWF alone: `unknown_runtime_s`: keep jobs with an unknown run time, with this run time; without a requested time
     they have no estimate. `memory_unit`: the unit of memory in the log. For Slurm and tables: `size_in`: what the size
@@ -104,9 +104,8 @@ class LogOptions:
 
     def as_json(self, kind: Format) -> dict[str, Any]:
         """Return the options that apply to a format, for the workload file."""
-        made: dict[str, Any] = {"walltimes": str(self.walltimes)}
-        made |= {} if kind == "Rackham" else {"size": self.size}
-        made |= {"run_times": self.run_times} if self.run_times != "logged" and kind != "Rackham" else {}
+        made: dict[str, Any] = {"walltimes": str(self.walltimes), "size": self.size}
+        made |= {"run_times": self.run_times} if self.run_times != "logged" else {}
         made |= {"unknown_runtime": self.unknown_runtime_s} if self.unknown_runtime_s is not None else {}
         made |= {"memory_unit": self.memory_unit} if kind == "SWF" else {}
         made["duplicates"] = self.duplicates

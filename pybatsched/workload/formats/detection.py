@@ -10,8 +10,6 @@ from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats.files import BYTE_ORDER_MARK, FORMATS, PARQUET_MAGIC, UTF16, Format, opened, parts_of
 
-#: A brace and a name without quotes, which is not JSON.
-_RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
 #: Separators of columns in a log of Slurm, the likeliest first.
 _SEPARATORS: Final = ("|", ",", ";", "\t")
 _HEAD: Final = 4096
@@ -24,8 +22,8 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
     """Return the format of a workload file: the named one, or that of its content.
 
     A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, and files that start with the columns
-    of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header of Slurm, another line of
-    columns, else SWF. A directory has the parts of a log of Slurm or of a table. Raises InputError.
+    of a public set. Otherwise it is a JSON value, a header of Slurm, another line of columns, else SWF. A directory has
+    the parts of a log of Slurm or of a table. Raises InputError.
     """
     if mapping is not None:
         if format is not None:
@@ -44,7 +42,7 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
             text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
             if text:
                 return _format_of_text(text, content)
-    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham, Slurm or a table), found an empty file")
+    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Slurm or a table), found an empty file")
 
 
 def _format_of_text(text: bytes, rest: BinaryIO) -> Format:
@@ -57,9 +55,7 @@ def _format_of_text(text: bytes, rest: BinaryIO) -> Format:
         text += more
     if (kind := _kind_of_table(text)) is not None:
         return kind
-    if text[:1] not in b'{["':
-        return "SWF"
-    return "Rackham" if _RACKHAM.match(text + rest.read(80)) else "Batsim JSON"
+    return "Batsim JSON" if text[:1] in b'{["' else "SWF"
 
 
 def _kind_of_table(text: bytes) -> Format | None:

@@ -283,13 +283,12 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
 
 #: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
 SETS: Final = ("pm100", "fdata", "eagle", "supercloud", "alcf", "lumos", "helios", "philly")
-Format = Literal["Batsim JSON", "SWF", "Rackham", "Slurm", "table"]
+Format = Literal["Batsim JSON", "SWF", "Slurm", "table"]
 #: Names of formats on the command line: of readers, and of public sets, most of which are tables.
 FORMATS: Final[Mapping[str, Format]] = {
     "batsim": "Batsim JSON",
     "swf": "SWF",
     "slurm": "Slurm",
-    "rackham": "Rackham",
     "frontier": "SWF",
     **dict.fromkeys(SETS, "table"),
 }

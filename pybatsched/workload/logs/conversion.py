@@ -29,13 +29,13 @@ from pybatsched.workload.formats.conversion import (
     profile_of,
 )
 from pybatsched.workload.job_columns import JobColumns, computed, tidied
-from pybatsched.workload.logs import rackham, slurm_values
+from pybatsched.workload.logs import slurm_values
 from pybatsched.workload.logs.dependencies import Ids
 from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable, applying, first_of, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Fate, Report
 from pybatsched.workload.selection import MOVED, NOT_COUNTED, TOO_MANY, Selection
-from pybatsched.workload.walltimes import Walltimes, plain, tidy
+from pybatsched.workload.walltimes import plain, tidy
 
 UNKNOWN: Final = "unknown run time: set to the given one"
 UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
@@ -71,10 +71,6 @@ def to_workload(
     Options that do not apply to the format are ignored.
     """
     options, selection = options or LogOptions(), selection or Selection()
-    if log.format == "Rackham":
-        rackham.check_time_zero(log)
-        if options.walltimes.rule == "requested":
-            options = replace(options, walltimes=Walltimes("requested-strict"))
     if log.format != "SWF":
         options = replace(options, unknown_runtime_s=None)
     log = log.with_sizes_in(options.size_in)
@@ -109,9 +105,8 @@ class _Conversion:
         self._selection = selection
         self.report = _report_of_reading(log)
         rows = log.jobs
-        if "subtime" not in rows.columns:
-            from_zero = rows["submitted_at"] if log.format == "SWF" else tidied(rows["submitted_at"] - log.zero_at)
-            rows = rows.with_columns(from_zero.alias("subtime"))
+        from_zero = rows["submitted_at"] if log.format == "SWF" else tidied(rows["submitted_at"] - log.zero_at)
+        rows = rows.with_columns(from_zero.alias("subtime"))
         rows = rows.with_columns(size_of(options.size, log.size_in).alias("n_procs"))
         rows = rows.with_columns(pl.coalesce("left_out", first_of(self._drop_rules().items())).alias("dropped_by"))
         self._jobs, self._origin_at = self._chosen(rows)
@@ -123,8 +118,6 @@ class _Conversion:
         self._plan()
         progress.report(0.7)
         profiles = self._profiles()
-        if log.format == "Rackham":
-            self._count("noted", {rackham.OUT_OF_TURN: rackham.is_out_of_turn()})
         report.rule_counts |= {
             rule_count.rule: rule_count for rule_count in log.rule_counts if rule_count.fate == "noted"
         }
@@ -170,7 +163,7 @@ class _Conversion:
         if options.min_runtime_s is None:
             rules[NO_RUN_TIME] = run_s == 0 if options.unknown_runtime_s is not None else run_s <= 0
         rules[NO_SIZE.format(self._log.unit)] = pl.col("n_procs") <= 0
-        if options.run_times == "cut" and self._log.format != "Rackham":
+        if options.run_times == "cut":
             rules[NO_REQUEST] = _known("requested_s") < _LEAST_S
         return rules
 
@@ -206,7 +199,7 @@ class _Conversion:
         is_unknown = (_known("run_s") < 0) & sets_unknown
         is_raised = (_known("run_s") <= 0) & ~is_unknown
         run_s = pl.when(is_unknown).then(options.unknown_runtime_s).when(is_raised).then(options.min_runtime_s)
-        cuts = options.run_times == "cut" and log.format != "Rackham"
+        cuts = options.run_times == "cut"
         is_cut = (pl.col("run_s") > pl.col("requested_s")) & cuts
         jobs = self._jobs.with_columns(
             run_s.otherwise("run_s").alias("run_s"),
@@ -217,8 +210,6 @@ class _Conversion:
         jobs = jobs.with_columns(
             pl.when(is_cut).then("requested_s").otherwise("run_s").alias("run_s"), is_cut.alias("is_cut")
         )
-        if log.format == "Rackham":
-            jobs = rackham.from_time_zero(jobs)
         rule = options.walltimes
         is_longer = (pl.col("requested_s") > pl.col("run_s")) & rule.is_by_request  # the run time does not matter
         asked = jobs.select(pl.when(is_longer).then(0.0).otherwise("run_s").alias("run_s"), "requested_s")
@@ -234,7 +225,6 @@ class _Conversion:
             RAISED: pl.col("is_raised"),
             UNKNOWN: pl.col("is_unknown"),
             CUT: pl.col("is_cut"),
-            **(rackham.CHANGES if log.format == "Rackham" else {}),
             **{changed: pl.col("changed") == changed for changed in times["changed"].drop_nulls().unique()},
         }
         if log.has_allocated and options.size != "larger" and (log.format == "SWF" or options.size == "allocated"):
@@ -321,8 +311,7 @@ class _Conversion:
         if is_counted is not None:
             self._jobs = self._jobs.with_columns(pl.Series("is_counted", is_counted))
             self._count("noted", {NOT_COUNTED: ~pl.col("is_counted")})
-            of_log = pl.col("evaluated") if "evaluated" in self._jobs.columns else pl.lit(value=True)
-            self._jobs = self._jobs.with_columns((of_log & pl.col("is_counted")).alias("evaluated"))
+            self._jobs = self._jobs.with_columns(pl.col("is_counted").alias("evaluated"))
         if by_s:
             self._jobs = self._jobs.with_columns(tidied(times - by_s))
             if "eligible_from" in self._jobs.columns:
@@ -340,8 +329,6 @@ class _Conversion:
             "walltime": pl.col("walltime_s"),
             "estimate": pl.col("estimate_s"),
         }
-        if log.format == "Rackham":
-            return JobColumns(rows.select(**fields | rackham.job_fields(rows, log.jobs["id"])))
         fields |= {name: pl.col(name) for name in _LABELS if name in rows.columns}
         fields |= self._swf_fields() if log.format == "SWF" else self._record_fields()
         waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()

@@ -61,7 +61,7 @@ _WORD: Final = re.compile(rb"\S+")
 
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
 _NEITHER: Final = (
-    "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs "
+    "; the file is neither a log (SWF, Slurm) nor a workload of Batsim (JSON); a table (CSV) needs "
     f"{setting('mapping')}, which `pybatsched workload describe-table` proposes"
 )
 #: A name in a list of fields: its position, a colon, the name, and perhaps an explanation.

@@ -44,7 +44,7 @@ class LogTable:
     | `line` | integer | the line or row of the file |
 
     Formats have more: SWF `status`, `used_memory`, `depends_on`, … (`logs.swf`), records of batch systems `state`,
-    `memory_gb`, `attempt`, … (`logs.records`), the Rackham format input files (`logs.rackham`).
+    `memory_gb`, `attempt`, … (`logs.records`).
 
     Numbers may be wrong, such as a run time below 0: a check finds them, and a conversion drops them. `where` is what
     `line` counts, and `size_in` the unit of sizes. Time 0 of a workload is `zero_at` of the log. `zone` is that of

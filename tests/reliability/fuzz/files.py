@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgpack
 import polars as pl
 from support import campaigns, fingerprints, fuzzer, networks, platforms
-from support.logs import ONE_OF_EACH, SACCT_COLUMNS, line, sacct_line
+from support.logs import SACCT_COLUMNS, line, sacct_line
 from support.places import ROOT, TRACES
 from support.process import run_cli
 from support.tables import FRAMES, HEADER, MAPPING, PHILLY, ROWS, TEXTS, mapping, text_table
@@ -134,13 +134,6 @@ def mappings() -> list[bytes]:
     folder = resources.files("pybatsched.workload.logs").joinpath("tables")
     texts = [MAPPING, *(block for block in _docs("toml") if "[columns]" in block)]
     return [*(text.encode() for text in texts), *(folder.joinpath(f"{name}.toml").read_bytes() for name in SETS)]
-
-
-def rackham() -> list[bytes]:
-    """Files of the Rackham format."""
-    made = "\n".join([*ONE_OF_EACH, ""]).encode()
-    names = ("rackham-2022-03-01_V10000.txt.gz", "rackham-2022-09-10_V10000_anonymous.txt.gz")
-    return [made, made, *_heads(*(f"rackham/{name}" for name in names))]
 
 
 def _random(seed: int, n_jobs: int = 8) -> Workload:
@@ -519,7 +512,6 @@ def targets() -> dict[str, tuple[Target, float]]:
         (by_mapping("json-tables", lambda: [json.dumps(PHILLY).encode()], _TABLES, JSON), 4),
         (_files("parquet-tables", parquet_tables, _TABLES, HALVES, beside=mapping), 6),
         (_files("mappings", mappings, _MAPPINGS, TEXT, beside=lambda folder: text_table(folder, *ROWS)), 6),
-        (_files("rackham", rackham, _LOGS, TEXT, packs=True), 10),
         (_files("workload4", workload4, _WORKLOADS, JSON, packs=True), 10),
         (_files("workload5", workload5, _WORKLOADS, JSON, packs=True), 10),
         (_files("simulated", simulated, _SIMULATED, JSON), 4),

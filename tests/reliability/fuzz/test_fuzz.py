@@ -23,7 +23,7 @@ SHARES = [
     ("messages", ("codec5",), 7_580),
     ("messages", ("session4", "simulator4"), 1_000),
     ("messages", ("session5", "simulator5"), 1_000),
-    ("files", ("swf", "slurm", "rackham", "workload", "simulated"), 850),
+    ("files", ("swf", "slurm", "workload", "simulated"), 850),
     ("files", ("platform", "events", "journal", "campaign", "config"), 600),
     ("files", ("summary", "run", "manifest", "cell"), 450),
     ("files", ("tables", "json-tables", "parquet-tables", "mappings"), 300),

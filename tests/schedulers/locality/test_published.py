@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from support.located import DYNAMIC, Fate, Machine, Node, fates
-from support.logs import rackham_file, rackham_line
+from support.logs import rackham_line, rackham_workload
 from support.places import SHARED_CASES, TRACES
 
 from pybatsched.cli import main
 from pybatsched.metrics.saved_runs import read_run
 from pybatsched.testing import Workload, run_policy
+from pybatsched.workload.formats import batsim4
+from pybatsched_studies.locality import rackham
 
 TWO = Machine((Node(), Node()))
 DAY = TRACES / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
@@ -168,7 +170,7 @@ def test_cases_on_the_whole_machine(name: str, tmp_path: Path) -> None:
     lines, expected = RACKHAM_CASES[name]
     prefix = str(tmp_path / "run")
     options = ["--policy", "locality", "-o", "score=lem", "-o", "faithful=true", "-e", prefix, "--quiet"]
-    assert main(["simulate", "-p", "rackham-128gb", "-w", str(rackham_file(tmp_path, *lines)), *options]) == 0
+    assert main(["simulate", "-p", "rackham-128gb", "-w", str(rackham_workload(tmp_path, *lines)), *options]) == 0
     found = {job.id.removeprefix("w0!"): job.started_at for job in read_run(prefix).records}
     assert len(found) == len(lines)
     assert {number: found[number] for number in expected} == expected
@@ -197,8 +199,10 @@ def test_the_programs_own_row_on_the_real_day(score: str, tmp_path: Path) -> Non
     """On 2022-09-10 totals, maxima and reuses are equal, means but for the program's single floats."""
     row = ROWS[score]
     prefix = str(tmp_path / "run")
+    day = tmp_path / "day.json"
+    batsim4.write(rackham.read(DAY), day)
     options = ["--policy", "locality", "-o", f"score={score}", "-o", "faithful=true", "-e", prefix, "--quiet"]
-    assert main(["simulate", "-p", "rackham-128gb", "-w", str(DAY), *options]) == 0
+    assert main(["simulate", "-p", "rackham-128gb", "-w", str(day), *options]) == 0
     jobs = read_run(prefix).evaluated
     assert len(jobs) == 1511
     means = {

@@ -1,20 +1,27 @@
 """Planned areas: core seconds that the jobs of each memory class request per node of the class.
 
 The area of a job is its cores times its walltime. The area of a class is the sum over its jobs, divided by the nodes
-of the class. Policies that run jobs of small classes on larger nodes compare classes by it.
+of the class. The policy `locality` with `bigger_nodes=area` compares classes by it.
+
+`python -m pybatsched_studies.locality.areas w.json rackham` prints the areas of the option `areas` as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.fields import memory_class, memory_need_gb
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
+from pybatsched.machines import names
+from pybatsched.platform.groups import nodes_by_memory
+from pybatsched.workload import load
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
-from pybatsched.workload.walltimes import tidy
+from pybatsched.workload.walltimes import plain, tidy
 
 _END_OF_TIME_S: Final = 1 << 53  # as in logs
 
@@ -56,3 +63,22 @@ def _need_gb(job: Mapping[str, Any], source: str) -> float:
         return memory_need_gb(job)
     except ValueError as error:
         raise InputError(f"{source}: job {shown(job['id'])}, {error}") from None
+
+
+def main(file: str, platform: str) -> int:
+    """Print the areas of a workload on a platform. Returns the exit code."""
+    try:
+        n_nodes = nodes_by_memory(names.find(platform).read())
+        areas = planned_areas(load(file), n_nodes)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if areas.left_out:
+        n, most_gb = quantity(len(areas.left_out), "job"), max(n_nodes)
+        print(f"{file}: {n} left out, which need more than the {most_gb:g} GB of the largest node", file=sys.stderr)
+    print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The Rackham format, read line by line."""
+"""The days of Rackham, read line by line."""
 
 from __future__ import annotations
 
@@ -8,78 +8,39 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from support.logs import ONE_OF_EACH, counts, line, log, rackham_file, rackham_line, rows_of
+from support.logs import ONE_OF_EACH, line, rackham_file, rackham_line, real
 
 from pybatsched.errors import InputError
-from pybatsched.workload import load
-from pybatsched.workload.formats.conversion import (
-    NO_RUN_TIME,
-    NO_SIZE,
-    NO_SUBMISSION,
-    RAISED,
-    RENUMBERED,
-    TOO_LARGE,
-    LogOptions,
-)
-from pybatsched.workload.formats.detection import format_of
-from pybatsched.workload.logs.conversion import to_workload
-from pybatsched.workload.logs.rackham import (
-    EARLY,
-    FIELDS,
-    LATE,
-    OUT_OF_TURN,
-    OVER,
-    RUNNING,
-    WAITING,
-    JobClass,
-    read_rackham,
-)
+from pybatsched.workload.formats.conversion import NO_RUN_TIME, NO_SIZE, NO_SUBMISSION
 from pybatsched.workload.model import Workload
-from pybatsched.workload.report import Report
-from pybatsched.workload.selection import MOVED, OUTSIDE, TOO_MANY, Selection
 from pybatsched.workload.walltimes import OVERRAN_STRICT, UNREQUESTED_STRICT
+from pybatsched_studies.locality.rackham import EARLY, LATE, OVER, RUNNING, WAITING, read
+
+SEPTEMBER = "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"
+MARCH = "rackham/rackham-2022-03-01_V10000.txt.gz"
+
+
+def made(path: Path, *lines: str) -> tuple[Workload, dict[str, Any]]:
+    """Read lines; also return how many jobs each rule applies to, and the first lines."""
+    workload = read(rackham_file(path, *lines))
+    rules = workload.about["report"]["rules"]
+    return workload, {rule: (found["count"], found.get("first_lines")) for rule, found in rules.items()}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n   \n"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_all_fields_of_a_line(tmp_path: Path, end: str, packed: bool) -> None:
-    text = end.join([*ONE_OF_EACH[:2], ""]).encode()
+def test_ends_of_lines(tmp_path: Path, end: str, packed: bool) -> None:
+    expected = made(tmp_path, *ONE_OF_EACH)[0].jobs
+    text = end.join([*ONE_OF_EACH, ""]).encode()
     (tmp_path / "w").write_bytes(gzip.compress(text) if packed else text)
-    trace = read_rackham(tmp_path / "w")
-    assert format_of(tmp_path / "w") == "Rackham"
-    assert trace.jobs.select(*FIELDS.values()).rows() == [
-        (7, 5, 500, 9000, 20, "eve", "3", 128, JobClass.WAITING, 1500, 12),
-        (8, 900, 300, 400, 4, "ann", "4", 25.6, JobClass.RUNNING, 950, 338),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        ('{"nb_res": 1}', "Batsim JSON"),
-        ("{}", "Batsim JSON"),
-        ("{", "Batsim JSON"),
-        ("[1]", "Batsim JSON"),
-        ('\ufeff  \n{\n  "id": 1}', "Batsim JSON"),
-        ("{ id: 1", "Rackham"),
-        ("\ufeff\n\n{id:1}", "Rackham"),
-        (" " * 4095 + "{" + " " * 40 + "memory : 1", "Rackham"),
-        ("; MaxProcs: 4", "SWF"),
-        ("id: 1", "SWF"),
-    ],
-)
-def test_formats_are_detected_by_the_start_of_a_file(tmp_path: Path, content: str, kind: str) -> None:
-    (tmp_path / "w.swf").write_text(content, encoding="utf-8")
-    assert format_of(tmp_path / "w.swf") == kind
+    assert read(tmp_path / "w").jobs == expected
 
 
 def test_fields_may_come_in_any_order_and_without_blanks_at_the_braces(tmp_path: Path) -> None:
     parts = rackham_line(3, kind=1).strip("{} ").split()
     pairs = [f"{name} {value}" for name, value in zip(parts[::2], parts[1::2], strict=True)]
-    file = rackham_file(tmp_path, "\ufeff" + rackham_line(3, kind=1), "{" + "\t".join(reversed(pairs)) + "}")
-    first, second = rows_of(read_rackham(file))
-    assert (first.line, second.line) == (1, 2)
-    assert vars(first) | {"line": 0} == vars(second) | {"line": 0}
+    first = made(tmp_path, "\ufeff" + rackham_line(3, kind=1))[0].jobs
+    assert made(tmp_path, "{" + "\t".join(reversed(pairs)) + "}")[0].jobs == first
 
 
 HUGE = "9" * 5000
@@ -125,18 +86,11 @@ HUGE = "9" * 5000
     ],
     ids=lambda text: text[-50:],
 )
-def test_a_bad_line_is_reported_with_file_line_and_field_or_skipped(tmp_path: Path, bad: str, message: str) -> None:
+def test_a_bad_line_is_reported_with_file_line_and_field(tmp_path: Path, bad: str, message: str) -> None:
     file = rackham_file(tmp_path, rackham_line(1), bad, rackham_line(2, 5), bad)
     with pytest.raises(InputError) as caught:
-        read_rackham(file)
+        read(file)
     assert str(caught.value).startswith(f"{file}: line 2: {message}")
-    trace = read_rackham(file, lenient=True)
-    assert trace.jobs["id"].to_list() == [1, 2]
-    workload, report = to_workload(trace)
-    ((rule, count),) = [(rule, found) for rule, found in counts(report).items() if rule.startswith("bad line")]
-    assert message.startswith(rule.removeprefix("bad line, ").removesuffix(": dropped"))
-    assert (count, report.n_read, report.n_kept, report.n_dropped) == ((2, [2, 4]), 4, 2, 2)
-    assert len(workload.jobs) == 2
 
 
 @given(st.text(max_size=60))
@@ -144,32 +98,19 @@ def test_any_broken_line_is_an_error_with_its_number(tmp_path_factory: Any, text
     file = tmp_path_factory.mktemp("any") / "w"
     file.write_bytes(b"{ id: 1 " + text.encode("utf-8", "replace"))
     with pytest.raises(InputError, match=f"^{file}: line [0-9]+: "):
-        load(file)
+        read(file)
 
 
 def test_binary_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes(b"{ id: 1 \0\0 }")
     with pytest.raises(InputError, match="line 1: expected text, found a binary file"):
-        load(tmp_path / "w")
+        read(tmp_path / "w")
     (tmp_path / "w").write_bytes(gzip.compress(rackham_line().encode())[:-9])
     with pytest.raises(InputError, match="truncated or damaged"):
-        load(tmp_path / "w")
+        read(tmp_path / "w")
     (tmp_path / "w").write_text("\n \n")
-    with pytest.raises(
-        InputError, match=r"expected a workload \(Batsim JSON, SWF, Rackham, Slurm or a table\), found an empty file"
-    ):
-        load(tmp_path / "w")
-
-
-def test_mixed_formats(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 4: field 1 \(job number\): expected a whole number, found \{$"):
-        load(log(tmp_path, line(1), rackham_line(2)))
-    with pytest.raises(InputError, match=r"line 2: expected a line as"):
-        load(rackham_file(tmp_path, rackham_line(1), line(2)))
-
-
-def made(path: Path, *lines: str, options: LogOptions | None = None, **selection: Any) -> tuple[Workload, Report]:
-    return to_workload(read_rackham(rackham_file(path, *lines)), options, Selection(**selection))
+    with pytest.raises(InputError, match=r"expected jobs in the format of Rackham, found an empty file"):
+        read(tmp_path / "w")
 
 
 def test_one_job_of_each_class(tmp_path: Path) -> None:
@@ -191,12 +132,11 @@ def test_one_job_of_each_class(tmp_path: Path) -> None:
     assert workload.n_procs == 9720
     assert workload.about == {
         "source": "rackham.txt",
-        "conversion": {"walltimes": "requested-strict", "duplicates": "renumber"},
         "shifted_by": 1000,
-        "report": report.as_json(),
+        "report": workload.about["report"],
     }
-    assert counts(report) == {WAITING: (1, [1]), RUNNING: (1, [2]), OVERRAN_STRICT: (1, [5])}
-    assert (report.n_read, report.n_kept, report.n_dropped) == (5, 5, 0)
+    assert report == {WAITING: (1, [1]), RUNNING: (1, [2]), OVERRAN_STRICT: (1, [5])}
+    assert [workload.about["report"][name] for name in ("read", "kept", "dropped")] == [5, 5, 0]
 
 
 def test_jobs_that_ended_before_time_0_run_for_one_second(tmp_path: Path) -> None:
@@ -206,23 +146,23 @@ def test_jobs_that_ended_before_time_0_run_for_one_second(tmp_path: Path) -> Non
     workload, report = made(tmp_path, *lines, rackham_line(9, 1000))
     found = [(job["profile"], job.get("walltime"), job["alone_s"]) for job in workload.jobs[:-1]]
     assert found == [("1", 800, 178), ("800", 1, 1028), ("1", 1, 178), ("1", 1, 228), ("1", 1, 229), ("1", None, 178)]
-    assert counts(report)[OVER] == (5, [1, 2, 3, 4, 6])
-    assert counts(report)[OVERRAN_STRICT] == (4, [2, 3, 4, 5])
-    assert counts(report)[UNREQUESTED_STRICT] == (1, [6])
+    assert report[OVER] == (5, [1, 2, 3, 4, 6])
+    assert report[OVERRAN_STRICT] == (4, [2, 3, 4, 5])
+    assert report[UNREQUESTED_STRICT] == (1, [6])
 
 
 def test_time_zero_is_the_first_submission_of_class_0_wherever_its_line_is(tmp_path: Path) -> None:
     lines = [rackham_line(1, 300), rackham_line(2, 100, kind=1), rackham_line(3, 200), rackham_line(4, -7)]
     workload, report = made(tmp_path, *lines)
     assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("2", 0), ("3", 0), ("1", 100)]
-    assert counts(report) == {NO_SUBMISSION: (1, [4]), MOVED: (2, [2, 3]), EARLY: (1, [2])}
+    assert report == {NO_SUBMISSION: (1, [4]), EARLY: (1, [2])}
 
 
 def test_time_zero_without_class_0(tmp_path: Path) -> None:
     lines = [rackham_line(1, 5, kind=-1), rackham_line(2, 400, kind=2), rackham_line(3, 300, kind=1)]
     workload, report = made(tmp_path, *lines)
     assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("1", 0), ("3", 0), ("2", 100)]
-    assert "no job of class 0: time 0 is the first submission of class 1 or 2, at 300 s" in report.rule_counts
+    assert "no job of class 0: time 0 is the first submission of class 1 or 2, at 300 s" in report
     with pytest.raises(InputError, match=r"rackham.txt: field workload: expected a job of class 0, 1 or 2, whose"):
         made(tmp_path, *lines[:1])
 
@@ -231,30 +171,19 @@ def test_history_that_started_after_time_0(tmp_path: Path) -> None:
     workload, report = made(tmp_path, rackham_line(1, 5, kind=-2, started=1300), rackham_line(2, 1000))
     first = workload.jobs[0]
     assert (first["history_start"], first["profile"], first["walltime"]) == (0, "60", 600)
-    assert counts(report) == {RUNNING: (1, [1]), LATE: (1, [1])}
+    assert report == {RUNNING: (1, [1]), LATE: (1, [1])}
 
 
-def test_jobs_that_cannot_run_are_dropped_or_get_a_run_time(tmp_path: Path) -> None:
+def test_jobs_that_cannot_run_are_dropped(tmp_path: Path) -> None:
     lines = [rackham_line(1, 0, 0), rackham_line(2, 1, -1), rackham_line(3, 2, cores=0), rackham_line(4, 3, cores=-1)]
     workload, report = made(tmp_path, *lines, rackham_line(5, 4))
     assert [job["id"] for job in workload.jobs] == ["5"]
-    assert counts(report) == {NO_RUN_TIME: (2, [1, 2]), NO_SIZE.format("cores"): (2, [3, 4])}
-    workload, report = made(tmp_path, *lines, rackham_line(5, 4), options=LogOptions(min_runtime_s=3))
-    assert [(job["id"], job["profile"], job["alone_s"]) for job in workload.jobs] == [
-        ("1", "3", 131),
-        ("2", "3", 131),
-        ("5", "60", 188),
-    ]
-    assert counts(report) == {NO_SIZE.format("cores"): (2, [3, 4]), RAISED: (2, [1, 2])}
+    assert report == {NO_RUN_TIME: (2, [1, 2]), NO_SIZE.format("cores"): (2, [3, 4])}
 
 
 def test_ids_given_twice(tmp_path: Path) -> None:
-    lines = rackham_line(9), rackham_line(9), rackham_line(8), rackham_line(9, 5)
-    workload, report = made(tmp_path, *lines)
-    assert [job["id"] for job in workload.jobs] == ["09", "10", "08", "11"]
-    assert counts(report) == {RENUMBERED: (2, [2, 4]), OUT_OF_TURN: (1, [3])}
     with pytest.raises(InputError, match=r"line 2, field id: expected a unique id, found 9, which is also on line 1$"):
-        made(tmp_path, *lines, options=LogOptions(duplicates="error"))
+        made(tmp_path, rackham_line(9), rackham_line(9))
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=120), st.integers(0, 2000))
@@ -268,20 +197,39 @@ def test_texts_of_ids_are_in_the_order_of_the_file(
     assert [int(name) for _, name in order] == list(range(first, first + len(times)))
 
 
-def test_a_selection_is_by_the_clock_of_the_workload(tmp_path: Path) -> None:
-    workload, report = made(tmp_path, *ONE_OF_EACH, to_at=200)
-    assert [job["id"] for job in workload.jobs] == ["07", "08", "09", "10"]  # history is at 0
-    assert counts(report)[OUTSIDE] == (1, [5])
-    workload, _ = made(tmp_path, *ONE_OF_EACH, from_at=100)
-    assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("11", 0)]
-    assert (workload.about["shifted_by"], workload.about["selection"]) == (1200, {"from": 100})
-    workload, report = made(tmp_path, *ONE_OF_EACH, max_jobs=2, max_size=4)
-    assert [job["id"] for job in workload.jobs] == ["08", "09"]
-    assert (counts(report)[TOO_MANY.format("2 jobs")], WAITING in counts(report)) == ((2, [4, 5]), False)
-    with pytest.raises(InputError, match="no job is left: 5 jobs submitted from 0 s to 200 s"):
-        made(tmp_path, *ONE_OF_EACH, from_at=201)
-
-
-def test_another_machine(tmp_path: Path) -> None:
-    workload, report = made(tmp_path, *ONE_OF_EACH, options=LogOptions(n_procs=19))
-    assert (workload.n_procs, counts(report)[TOO_LARGE]) == (19, (1, [1]))
+@pytest.mark.parametrize(
+    ("name", "zero_at", "n_jobs", "n_evaluated", "n_running", "n_waiting", "n_over", "n_overran", "last_at"),
+    [
+        (SEPTEMBER, 6_071_695, 21_819, 1511, 2041, 865, 8, 276, 255_887),
+        (MARCH, 978_662, 11_675, 5300, 705, 795, 0, 539, 171_975),
+    ],
+)
+def test_real_days(
+    name: str,
+    zero_at: int,
+    n_jobs: int,
+    n_evaluated: int,
+    n_running: int,
+    n_waiting: int,
+    n_over: int,
+    n_overran: int,
+    last_at: int,
+) -> None:
+    """All jobs are kept, and the texts of ids are in the order of the file."""
+    workload = read(real(name))
+    jobs, report = workload.jobs, workload.about["report"]
+    assert (report["read"], report["kept"], len(jobs), workload.n_procs) == (n_jobs, n_jobs, n_jobs, 9720)
+    assert workload.about["shifted_by"] == zero_at
+    assert {rule: found["count"] for rule, found in report["rules"].items()} == {
+        rule: n
+        for rule, n in ((RUNNING, n_running), (WAITING, n_waiting), (OVER, n_over), (OVERRAN_STRICT, n_overran))
+        if n
+    }
+    assert sum(job["evaluated"] for job in jobs) == n_evaluated
+    assert [job["id"] for job in jobs] == [f"{number:05}" for number in range(1, n_jobs + 1)]
+    assert [job["subtime"] for job in jobs] == sorted(job["subtime"] for job in jobs)
+    assert (jobs[n_running + n_waiting]["subtime"], jobs[-1]["subtime"]) == (0, last_at)
+    delays = {profile: content["delay"] for profile, content in workload.profiles.items()}
+    assert sum(delays[job["profile"]] > job["walltime"] for job in jobs) == n_overran
+    assert all(job["input_size_gb"] == pytest.approx(6.4 * job["res"]) for job in jobs)
+    assert sum("history_node" in job for job in jobs) == n_running

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from support.logs import real
-from support.places import ROOT
-from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.platform.groups import nodes_by_memory
-from pybatsched.workload import load
-from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
+from pybatsched_studies.locality import areas as areas_command, rackham
+from pybatsched_studies.locality.areas import planned_areas
 
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -98,26 +94,14 @@ def test_jobs_without_an_area_are_errors(job: dict[str, Any], message: str) -> N
         planned_areas(without, {128: 1})
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "w.json"
     batsim4.write(workload({"res": 5}, {"node_memory_gb": 0.75}, {"node_memory_gb": 2}, {"node_memory_gb": 3}), file)
     hosts = [*cores("0", "0.5"), *cores("b", "0.5"), *cores("1", "1.0", 4)]
-    done = run_cli("workload", "areas", str(file), "-p", str(platform(tmp_path, *hosts)))
-    assert (done.returncode, done.stdout) == (0, '{"0.5": 25, "1": 10}\n')
-    assert done.stderr.endswith(
-        f"{file}: 2 jobs left out, which need more than the 1 GB of the largest node (job 3, ...)\n"
-    )
-
-
-def test_the_example_of_the_docs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
-    (block,) = [text for text in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) if " files --classes" in text]
-    *commands, last = block.splitlines()
-    for command in commands:
-        done = run_cli(*shlex.split(command)[1:], cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    areas = run_cli(*shlex.split(last.partition(" > ")[0])[1:], cwd=tmp_path)
-    assert [memory for memory, area in json.loads(areas.stdout).items() if area > 0] == ["128", "256", "1024"]
+    assert areas_command.main(str(file), str(platform(tmp_path, *hosts))) == 0
+    out, err = capsys.readouterr()
+    assert out == '{"0.5": 25, "1": 10}\n'
+    assert err == f"{file}: 2 jobs left out, which need more than the 1 GB of the largest node\n"
 
 
 def test_properties_of_zones_count(tmp_path: Path) -> None:
@@ -141,28 +125,32 @@ def test_properties_of_zones_count(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_platforms_without_nodes_are_rejected(tmp_path: Path, hosts: list[dict[str, str]], message: str) -> None:
+def test_platforms_without_nodes_are_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hosts: list[dict[str, str]], message: str
+) -> None:
     file = tmp_path / "w.json"
     batsim4.write(workload({}), file)
     where = platform(tmp_path, *hosts)
-    done = run_cli("workload", "areas", str(file), "-p", str(where))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"pybatsched: {where}: {message}")
+    assert areas_command.main(str(file), str(where)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(f"{where}: {message}")) == ("", True)
 
 
 @pytest.mark.parametrize(
     ("machine", "n_nodes"), [("rackham", {"128": 450, "256": 32, "1024": 4}), ("rackham-128gb", {"128": 486})]
 )
-def test_machines_by_name(tmp_path: Path, machine: str, n_nodes: dict[str, int]) -> None:
+def test_machines_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], machine: str, n_nodes: dict[str, int]
+) -> None:
     jobs = [{"node_memory_gb": int(memory), "res": n, "walltime": 20} for memory, n in n_nodes.items()]
     batsim4.write(workload(*jobs), tmp_path / "w.json")
-    done = run_cli("workload", "areas", str(tmp_path / "w.json"), "-p", machine)
-    assert json.loads(done.stdout) == dict.fromkeys(n_nodes, 20)
+    assert areas_command.main(str(tmp_path / "w.json"), machine) == 0
+    assert json.loads(capsys.readouterr().out) == dict.fromkeys(n_nodes, 20)
 
 
 def test_a_real_day() -> None:
     """All files of the day fit 128 GB: its area is all that was asked for."""
-    day = load(real("rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"))
+    day = rackham.read(real("rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"))
     areas = planned_areas(day, {128: 450, 256: 32, 1024: 4})
     total = sum(job["res"] * job["walltime"] for job in day.jobs)
     assert areas == ({128: round(total / 450, 6), 256: 0, 1024: 0}, [])
