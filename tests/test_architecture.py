@@ -194,6 +194,21 @@ def test_nothing_imports_a_scheduler_or_a_study(path: Path) -> None:
     assert not any(used.startswith(("pybatsched_schedulers", "pybatsched_studies")) for used in imports(path))
 
 
+#: Programs, machines and authors of the published studies. Machines are known by name in `machines`.
+STUDIED = re.compile(
+    r"rlscheduler|predictsim|rackham|curie|n'takp|suter|faure|agung|gonthier|caniou|gaussier|dai, he|"
+    r"pybatsched_studies|compas 20|apdcm|auspdc|ipdpsw|ieee access|\bsc ?20[0-9]{2}\b",
+    re.IGNORECASE,
+)
+
+
+def test_nothing_in_the_package_names_a_published_study() -> None:
+    files = [path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".toml", ".c", ".js", ".css", ".txt"}]
+    others = [path for path in files if path.relative_to(PACKAGE).parts[0] != "machines"]
+    found = {name(path): STUDIED.findall(path.read_text(encoding="utf-8")) for path in others}
+    assert not {module: words for module, words in found.items() if words}
+
+
 @pytest.mark.parametrize("path", SCHEDULERS, ids=name)
 def test_no_scheduler_imports_a_study(path: Path) -> None:
     assert not any("studies" in used for used in imports(path))

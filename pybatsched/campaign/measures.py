@@ -2,7 +2,7 @@
 
 An expression has numbers, + - * /, brackets and the functions below. FIGURE is a column of figures, also against the
 campaign's baseline: ``median(response_ratio, policy = 'mct')``. `where` selects points by the first columns
-(``workload = 'curie-*'``, a star matches anything) and by options of the policy (``theta = 10``):
+(``workload = 'kth-*'``, a star matches anything) and by options of the policy (``theta = 10``):
 
 * ``mean(FIGURE, where…)``, ``median``, ``total``, ``greatest``, ``least``: over the points;
 * ``median_of_workloads(FIGURE, where…)``: the median of the medians over the points of each workload;

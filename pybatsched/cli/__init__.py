@@ -59,7 +59,7 @@ examples:
   pybatsched --policy conservative -o compression=false --journal run.pbj
   pybatsched --policy my_policy.py:MyPolicy         serve your own policy (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
-  pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
+  pybatsched run -p intrepid-node -w w.json --policy easy -e out/easy              with a real Batsim
   pybatsched batsim -p platform.xml -w w.json       Batsim's command line; --link DIR writes an executable `batsim`
   pybatsched workload lint log.swf.gz               find problems in a log; also: convert, inject, stats
   pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds

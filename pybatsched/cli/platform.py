@@ -23,19 +23,19 @@ from pybatsched.workload.formats.files import write_text
 EPILOG: Final = """\
 examples:
   pybatsched platform list                                        the machines known by name
-  pybatsched platform show curie                                  hosts, speeds, classes, power
-  pybatsched platform generate curie --unit node --output curie.xml
+  pybatsched platform show intrepid                               hosts, speeds, classes, power
+  pybatsched platform generate ricc --unit node --output ricc.xml
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
   pybatsched platform check my_platform.xml                       what Batsim would reject, with line numbers
   pybatsched platform check --for batsim5 my_platform.xml         what Batsim 5 would reject
 
-A name works wherever a platform file does: pybatsched simulate -p curie-node -w w.json --policy easy
+A name works wherever a platform file does: pybatsched simulate -p ricc-node -w w.json --policy easy
 """
 
 _GENERATE: Final = """\
 examples:
-  pybatsched platform generate curie --unit node --output curie.xml
-  pybatsched platform generate rackham --scale 0.1 --output small.xml        a tenth of the nodes, of each class
+  pybatsched platform generate ricc --unit node --output ricc.xml
+  pybatsched platform generate intrepid --scale 0.1 --output small.xml       a tenth of the nodes, of each class
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
   pybatsched platform generate sx-aurora --energy --batsim 4.0 --output power.xml
 
@@ -73,7 +73,9 @@ def _list(args: argparse.Namespace) -> int:
         units = ", ".join(f"{unit.name} {machine.n_hosts(unit):,}" for unit in machine.units)
         rows.append((machine.name, units, f"{machine.n_cores:,}", "yes" if machine.has_power else "-", machine.title))
     print("\n".join(aligned(rows, "llrll")))
-    print("\nNAME uses the first unit. NAME-UNIT and NAME-UNIT-energy select other variants, as in curie-node-energy.")
+    print(
+        "\nNAME uses the first unit. NAME-UNIT and NAME-UNIT-energy select other variants, as in intrepid-node-energy."
+    )
     return 0
 
 

@@ -42,7 +42,7 @@ examples:
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
   pybatsched plot cdf out/fcfs out/easy --label FCFS --label EASY --width column --output waits.pdf
   pybatsched plot ratios out/study --measure mean_wait_s --baseline easy --output waits.pdf
-  pybatsched plot means out/study --only curie --label easy=EASY --output means.pdf
+  pybatsched plot means out/study --only kth --label easy=EASY --output means.pdf
   pybatsched plot differences out/study --measure mean_wait_s --baseline easy --output easy.pdf
   pybatsched plot sweep out/study --measure mean_wait_s --output loads.pdf
 

@@ -44,7 +44,7 @@ from pybatsched.workload.resample.feedback import without_followers
 
 EPILOG: Final = """\
 examples:
-  pybatsched run -p curie-node -w w.json --policy easy -e out/easy
+  pybatsched run -p intrepid-node -w w.json --policy easy -e out/easy
   pybatsched run -p platform.xml -w log.swf.gz --walltimes exact --policy conservative -e out/cons
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --image oarteam/batsim:4.0.0
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy -- -E --disable-schedule-tracing

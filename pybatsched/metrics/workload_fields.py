@@ -132,7 +132,7 @@ def as_choices(wanted: Any) -> list[Any]:
 def matches(value: Any, wanted: Any) -> bool:
     """Return whether a value is equal to the wanted one, or a text that matches a pattern with stars.
 
-    >>> matches("curie-week07", "curie-*"), matches(10, 10.0), matches("10", 10)
+    >>> matches("kth-week07", "kth-*"), matches(10, 10.0), matches("10", 10)
     (True, True, False)
     """
     if isinstance(wanted, str) and isinstance(value, str):

@@ -147,7 +147,7 @@ class Linear(FeaturePredictor):
     """An online linear regression with an asymmetric loss.
 
     It learns with normalised adaptive gradients (Ross, Mineiro, Langford: Normalized online learning, UAI 2013), so no
-    feature needs a scale. As in Gaussier, Glesser, Reis, Trystram (SC 2015) the loss is linear for underestimates and
+    feature needs a scale. The loss is linear for underestimates and
     quadratic for overestimates. The weight of a job is the logarithm of its area, processors times run time. Times are
     relative to the longest requested or run time so far. Plain floats are used instead of numpy, so that all machines
     give the same results.

@@ -8,7 +8,7 @@ that parsing takes less than a millisecond and one evaluation has a bounded cost
 Every expression has a value for every job:
 
 * a job without estimate has an infinite `estimate`;
-* the logarithm of a number that is not positive is that of 0.1 (as in the program RLScheduler);
+* the logarithm of a number that is not positive is that of 0.1;
 * ``x / 0`` is infinite with the sign of ``x``, and ``0 / 0`` is 0;
 * a value that is not defined, for example the root of a negative number, puts the job last.
 

@@ -103,8 +103,7 @@ class Last2(_OfUser):
 class Mean2(_OfUser):
     """The mean run time of the user's last two ended jobs, not rounded; of one job if only one has ended.
 
-    At most the requested time, and the requested time if no job of the user has ended. This is the feature AVE2 of
-    Gaussier, Glesser, Reis, Trystram (SC 2015).
+    At most the requested time, and the requested time if no job of the user has ended.
     """
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002

@@ -9,6 +9,7 @@ import io
 import urllib.error
 import urllib.request
 import zlib
+from importlib import resources
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,16 +30,8 @@ class ArchiveLog(NamedTuple):
     sha256: str
 
 
-#: File, page and digest of each log.
-_TABLE: Final = """\
-CEA-Curie-2011-2.1-cln.swf.gz l_cea_curie b732a04aea71e2f154c8feee580be549d0bba1462bc91ec581944cb3dd6d442d
-RICC-2010-2.swf.gz            l_ricc      986a2a12df85adc3c2a2eb80a31b4ff9a056b92637526ee53fb70637b1bf0518
-SDSC-BLUE-2000-4.2-cln.swf.gz l_sdsc_blue 13892839f430583231a14bb811fd50a31b5b529eb37faacdbbefb71e73390e3e
-SDSC-DS-2004-2.1-cln.swf.gz   l_sdsc_ds   76814a412fa415e68ffb8cc0ae801c870988e5577e60275588050332f6b1e690
-HPC2N-2002-2.2-cln.swf.gz     l_hpc2n     77b8993c73ae438385f6c0015708251f52dc316267b03ac19a406fbea2802afa
-CTC-SP2-1996-3.1-cln.swf.gz   l_ctc_sp2   8e33a9b597e1ddda2d2164347bac08c9444e1a2620a7947df52f0a1622ec4cde
-SDSC-SP2-1998-4.2-cln.swf.gz  l_sdsc_sp2  2bb635f4b5793f52bd49ccb8fd913d95f9c5be6346925162cadcaf0117e28cf2
-"""
+#: The logs of machines: file, page and digest of each.
+_TABLE: Final = resources.files("pybatsched.machines").joinpath("logs.txt").read_text(encoding="utf-8")
 LOGS: Final = {log.file: log for log in (ArchiveLog(*line.split()) for line in _TABLE.splitlines())}
 
 

@@ -1,4 +1,4 @@
-"""Names of workloads made from a family's: ``curie-resample03-week07-load0.9-shake02``, in this order."""
+"""Names of workloads made from a family's: ``kth-resample03-week07-load0.9-shake02``, in this order."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def name_of_file(path: str | Path) -> str:
 def parsed(workload: str, names: Iterable[str] = ()) -> WorkloadName:
     """Return the parts of a name. `names` are those of the families; if there are none, any name is one. O(names).
 
-    >>> parsed("curie-week07-load0.9-shake02", ["curie", "ricc"])
-    WorkloadName(family='curie', unit='curie-week07', without_load='curie-week07-shake02', load=0.9, is_week=True)
-    >>> parsed("curie-week07", ["curie", "curie-week07"]).family, parsed("other", ["curie"]).family
-    ('curie-week07', 'other')
+    >>> parsed("kth-week07-load0.9-shake02", ["kth", "ricc"])
+    WorkloadName(family='kth', unit='kth-week07', without_load='kth-week07-shake02', load=0.9, is_week=True)
+    >>> parsed("kth-week07", ["kth", "kth-week07"]).family, parsed("other", ["kth"]).family
+    ('kth-week07', 'other')
     """
     known = sorted(set(names), key=len, reverse=True)
     for family in known:

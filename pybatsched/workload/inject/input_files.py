@@ -18,10 +18,9 @@ from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy
 
-#: GB/s from the shared file system to a node of Rackham: Gonthier, Larsson, Marchal, Nettelblad, Thibault,
-#: "Data-Driven Locality-Aware Batch Scheduling", APDCM 2024.
+#: GB/s from the shared file system to a node.
 BANDWIDTH_GBPS: Final = 0.1
-#: File size per core of a job: the memory of a node, 128 GB, divided by its 20 cores (same source).
+#: File size per core of a job: the memory of a node, 128 GB, divided by its 20 cores.
 PER_CORE_GB: Final = 6.4
 #: Maximum time between two jobs of a user that share a file.
 GAP_S: Final = 3600.0

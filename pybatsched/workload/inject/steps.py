@@ -159,7 +159,7 @@ class MoldableType(BaseModel):
     share: _Share
 
 
-#: Types t1 to t4 of Caniou, Charrier and Desprez 2011.
+#: The usual types of moldable jobs.
 TYPES: Final = tuple(
     MoldableType(fraction=fraction, limit=limit, share=share)
     for fraction, limit, share in ((0.8, 32, 0.5), (0.9, 96, 0.3), (0.99, 256, 0.15), (0.999, 650, 0.05))

@@ -17,7 +17,7 @@ from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.walltimes import Walltimes, tidy
 
-#: Tsunami simulations of Agung et al. 2021: processors and seconds.
+#: Usual urgent jobs, simulations of tsunamis: processors and seconds.
 TSUNAMI: Final = ((128, 600.0), (256, 390.0), (512, 240.0))
 _MINUTE_S: Final = 60
 _MINUTES_OF_AN_HOUR: Final = 60
