@@ -100,15 +100,15 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
 
 
 def locality_rows(traces: Path) -> list[tuple[str, ...]]:
-    """Run the day of the locality study, in the faithful mode and in the normal mode."""
+    """Run the day of the locality study, by the published program and by the policy."""
     file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
     if not file.exists():
         return []
     jobs = rackham.read(file)
     platform = names.find("rackham-128gb").read()
     return [
-        row("Rackham, 2022-09-10", jobs, platform, "locality", score=score, faithful=faithful)
-        for faithful in (True, False)
+        row("Rackham, 2022-09-10", jobs, platform, policy, score=score)
+        for policy in ("published_locality", "locality")
         for score in ("fcfs", "eft", "lea", "leo", "lem")
     ]
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.locality_twin import PRESETS, Twin, TwinJob, TwinNode, TwinRules
-from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates
+from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates, run_locality
 from support.outages import outages
 from support.published_twin import PublishedTwin, by_logged_start
 
 from pybatsched.core import events as e
-from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.testing import FakeBatsim, Workload
 
 SCORES = st.sampled_from(["fcfs", "eft", "lea", "leo", "lem"])
 FAITHFUL = {"faithful": True, "interval_s": 5}
@@ -32,7 +32,7 @@ OVER = {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_WALLTIME_REACHED}
 
 
 def run_of(workload: Workload, machine: Machine, **options: Any) -> FakeBatsim:
-    run = run_policy("locality", workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
+    run = run_locality(workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
     assert not run.deadlocked
     return run
 
@@ -302,7 +302,7 @@ def test_starts_equal_those_of_the_slow_twin(data: st.DataObject, machine: Machi
     if "areas" in options:
         classes = {f"{node.memory_gb:g}" for node in machine.nodes}
         options["areas"] = {name: area for name, area in options["areas"].items() if name in classes}
-    run = run_policy("locality", workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
+    run = run_locality(workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
     assert not run.deadlocked
     assert fates(run, machine) == twin_of(workload, machine, options)
 
@@ -314,8 +314,6 @@ def test_starts_equal_those_of_the_twin_of_the_published_program(
 ) -> None:
     workload = data.draw(crowds(machine, most=60, whole=True))
     options = {"interval_s": interval_s, **scores}
-    run = run_policy(
-        "locality", workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, faithful=True, **options
-    )
+    run = run_locality(workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, faithful=True, **options)
     assert not run.deadlocked
     assert fates(run, machine) == published_twin_of(workload, machine, options)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.located import run_locality
 from support.outages import outages
 
 from pybatsched.core import events as e
@@ -172,7 +173,7 @@ def test_locality(
             del job["walltime"]
     options["assume_walltime"] = 2
     config = {"dynamic-jobs-enabled": True}
-    run = run_policy("locality", workload, N_PROCS, config=config, machine_events=events, hosts=hosts, **options)
+    run = run_locality(workload, N_PROCS, config=config, machine_events=events, hosts=hosts, **options)
     assert not run.deadlocked
     over = {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_WALLTIME_REACHED}
     assert sum(job.final_state in over for job in run.jobs.values()) == len(workload.jobs)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pybatsched.testing import FakeBatsim, FakeJob, Workload
+from pybatsched.testing import FakeBatsim, FakeJob, Workload, run_policy
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
 
@@ -133,3 +133,8 @@ def crowds(
     """Draw crowded workloads."""
     seeds, sizes = st.integers(0, 2**32), st.integers(1, most)
     return st.builds(crowd, st.just(machine), seeds, sizes, history=st.just(history), whole=st.just(whole))
+
+
+def run_locality(jobs: Workload, n_procs: int, *, faithful: bool = False, **given: Any) -> FakeBatsim:
+    """Run `locality`, or the published program."""
+    return run_policy("published_locality" if faithful else "locality", jobs, n_procs, **given)

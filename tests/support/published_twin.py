@@ -1,4 +1,4 @@
-"""The slow, obvious twin of locality's `faithful`: the published program by its rules, with a clock of seconds.
+"""The slow, obvious twin of `published_locality`: the published program by its rules, with a clock of seconds.
 
 All times are whole. It shares nothing with the policy.
 """

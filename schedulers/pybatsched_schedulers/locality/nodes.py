@@ -174,7 +174,6 @@ class Nodes(Sequence[Node]):
             if bandwidth == 0:
                 raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")
             node.bandwidth = options.bandwidth if bandwidth is None else bandwidth
-            node.whole_seconds = options.faithful
             node.files = FilesOnNode(node.memory_gb, persistent=options.persistence)
             nodes.append(node)
         return cls(nodes)

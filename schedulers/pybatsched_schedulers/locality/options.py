@@ -85,9 +85,8 @@ class LocalityOptions(Options):
         "their own class cannot; area, those of the next class while its planned area allows (see areas)",
     )
     areas: dict[str, float] | None = Field(
-        None, description="planned area by class of memory, as pybatsched workload areas prints it"
+        None, description="planned area by class of memory, as docs/policies.md describes it"
     )
-    faithful: bool = Field(False, description="behave exactly as the study's published program")
     assume_walltime: float | None = Field(
         None,
         gt=0,
@@ -100,15 +99,6 @@ class LocalityOptions(Options):
         given = [name for name in ("x1", "x2", "x3") if getattr(self, name) is not None]
         if self.score is not None and given:
             raise ValueError(f"score {self.score} sets {given[0]} already; expected only one of them")
-        if self.faithful:
-            for name in ("backfill", "persistence", "x3"):
-                if getattr(self, name):
-                    raise ValueError(f"faithful: cannot be used with {name}")
-            for name, usual in (("bigger_nodes", "never"), ("loads", "seconds")):
-                if getattr(self, name) != usual:
-                    raise ValueError(f"faithful: cannot be used with {name}={getattr(self, name)}")
-            if self.interval_s < 1 or self.interval_s % 1:
-                raise ValueError(f"faithful: expected interval_s in whole seconds from 1, found {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):
             raise ValueError("bigger_nodes=area and areas: expected both or neither")
         self._check_areas()

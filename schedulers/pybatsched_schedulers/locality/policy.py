@@ -33,7 +33,6 @@ from pybatsched_schedulers.locality.input_files import Arrival
 from pybatsched_schedulers.locality.nodes import Node, Nodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
 from pybatsched_schedulers.locality.planner import Planner
-from pybatsched_schedulers.locality.published import PublishedProgram
 from pybatsched_schedulers.locality.scores import WaitingJob
 from pybatsched_schedulers.locality.transfers import Placed, Transfers
 
@@ -56,11 +55,7 @@ class Locality(Policy):
         options: LocalityOptions = self.options
         self._cluster = cluster
         self._nodes = Nodes.of(cluster, options)
-        self._planner: Planner | PublishedProgram
-        if options.faithful:
-            self._planner = PublishedProgram(self._nodes, options.rule(), int(options.interval_s))
-        else:
-            self._planner = Planner(self._nodes, options)
+        self._planner = self._planner_of(self._nodes, options)
         self._waiting: dict[str, WaitingJob] = {}
         self._node_of: dict[str, Node] = {}  # of running jobs
         self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of jobs; some may have ended
@@ -68,6 +63,10 @@ class Locality(Policy):
         self._calls: list[float] = []  # requested calls that are not due yet
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
         self._transfers = Transfers(cluster) if options.loads == "transfers" else None
+
+    def _planner_of(self, nodes: Nodes, options: LocalityOptions) -> Any:
+        """Return what places jobs on nodes."""
+        return Planner(nodes, options)
 
     def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
         """Plan with a running job of an earlier policy if it runs on one node. Its input file is not known there."""
@@ -131,7 +130,7 @@ class Locality(Policy):
         file, size_gb = _input_of(fields)
         history = None if job.past else _history_of(fields)  # a killed job may go to any node
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
-        span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
+        span_s = math.inf if span_s is None else self._planned_s(span_s)
         memory = memory_class(need_gb, self._nodes.classes)
         one = WaitingJob(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
@@ -145,9 +144,12 @@ class Locality(Policy):
             )
         return one
 
+    def _planned_s(self, span_s: float) -> float:
+        """Return for how long a job with this walltime is planned."""
+        return span_s
+
     def _refusal(self, one: WaitingJob) -> Reason | None:
         """Return why a job can never start; None if it can."""
-        options = self.options
         if one.span_s == math.inf:
             return "has no walltime, so no time can be reserved for it (see assume_walltime)"
         if one.size_gb and not self._cluster.can_load(one.job):
@@ -155,7 +157,7 @@ class Locality(Policy):
                 "no load can be put in front of its profile {!r}, which is not known to be made of delays",
                 one.job.profile_name,
             )
-        if not options.faithful and (refusal := self._too_large(one)) is not None:
+        if (refusal := self._too_large(one)) is not None:
             return refusal
         n_possible = self._most_cores(one)
         if one.n_cores > n_possible:
@@ -176,10 +178,7 @@ class Locality(Policy):
 
     def _most_cores(self, one: WaitingJob) -> int:
         """Return the largest number of cores on a node that a job may use."""
-        nodes = self._nodes
-        if self.options.faithful:
-            return max(map(nodes.most_cores, nodes.classes))
-        return max(map(nodes.most_cores, self._classes_of(one)))
+        return max(map(self._nodes.most_cores, self._classes_of(one)))
 
     def _classes_of(self, one: WaitingJob) -> list[float]:
         """Return the classes that certainly admit a job; with areas, a larger class may never do so."""
@@ -280,7 +279,8 @@ class Locality(Policy):
             node = self._node_of.get(job.id)
             return "it is in no queue" if node is None else ("its input file is being loaded on node {}", node.name)
         if one.node is None:
-            return self._planner.why_waiting(one)
+            why: Reason = self._planner.why_waiting(one)
+            return why
         return ("reserved on node {} from {}", one.node.name, one.at)
 
 

@@ -309,12 +309,8 @@ def _locality(options: Drawn, ground: _Ground, dice: Dice) -> None:
         options |= {name: dice.choice([0, 1, 500, 1e9]) for name in ("x1", "x2", "x3")}
     if _BANDWIDTH not in ground.hosts[0]:
         options["bandwidth"] = dice.choice([0.05, 0.5, 100])
-    options["faithful"] = "score" in options and options.get("faithful", False)
-    options["interval_s"] = dice.choice([30, 5, 1] if options["faithful"] else [0, 0.25, 3, 30])
-    if options["faithful"]:
-        for name in ("backfill", "persistence", "bigger_nodes"):
-            options.pop(name, None)
-    elif options.get("bigger_nodes") == "area":
+    options["interval_s"] = dice.choice([0, 0.25, 3, 30])
+    if options.get("bigger_nodes") == "area":
         options["areas"] = {f"{memory_gb:g}": dice.choice([0, 10, 1e4]) for memory_gb in ground.classes}
 
 

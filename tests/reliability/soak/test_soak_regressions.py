@@ -16,8 +16,8 @@ _STOPPED = (
 SCENES = {
     # Each call came between two seconds, and the program only looked at whole ones.
     "faithful locality with a decision delay stops requesting calls": Scene(
-        "locality", 4, (Job("w0!6", at=7.5, n=4, s=11.0, fields={"walltime": 111.0}),),
-        options={"faithful": True, "interval_s": 5}, hosts=_NODE, kills=(Kill(34.05, 0),), late=(1.0,), dynamic=True,
+        "published_locality", 4, (Job("w0!6", at=7.5, n=4, s=11.0, fields={"walltime": 111.0}),),
+        options={"interval_s": 5}, hosts=_NODE, kills=(Kill(34.05, 0),), late=(1.0,), dynamic=True,
     ),
     # The rest of a suspended job past its estimate has no known end; without compression no plan followed.
     "a job behind an endless job has a reservation after its end": Scene(
@@ -31,8 +31,8 @@ SCENES = {
     ),
     # It made a useless pass every 30 seconds while they were unavailable.
     "faithful locality makes no passes while machines are unavailable": Scene(
-        "locality", 4, (Job("w0!0", at=0.0, n=4, s=10.0, fields={"walltime": 20.0}),),
-        options={"faithful": True}, hosts=_NODE, outages=(Outage(1.0, 40_000.0, "0"),), dynamic=True,
+        "published_locality", 4, (Job("w0!0", at=0.0, n=4, s=10.0, fields={"walltime": 20.0}),),
+        options={}, hosts=_NODE, outages=(Outage(1.0, 40_000.0, "0"),), dynamic=True,
     ),
     # The job ends at its deadline; the busy scheduler got the message a second later, and reported a miss.
     "a deadline is judged by the end of the job and not by the time of its message": Scene(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.located import DYNAMIC, Machine, Node, facts, fates
+from support.located import DYNAMIC, Machine, Node, facts, fates, run_locality
 from support.process import run_cli
 
 from pybatsched.core import decisions as d
@@ -29,13 +29,13 @@ def one(**fields: Any) -> Workload:
 
 def error_of(workload: Workload, hosts: Any = MACHINE.hosts, **options: Any) -> str:
     with pytest.raises(InputError) as raised:
-        run_policy("locality", workload, MACHINE.n_procs, hosts=hosts, config=DYNAMIC, **options)
+        run_locality(workload, MACHINE.n_procs, hosts=hosts, config=DYNAMIC, **options)
     return str(raised.value)
 
 
-def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
+def outcome(workload: Workload, *, faithful: bool = False, **options: Any) -> tuple[str, str]:
     """Return the job's state, and the reason if it was rejected."""
-    session = Session(plan_for("locality", **options), checked=True)
+    session = Session(plan_for("published_locality" if faithful else "locality", **options), checked=True)
     run = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(session.handle)
     assert not run.deadlocked
     (job,) = (job for job in run.jobs.values() if "replaced_by" not in facts(job))
@@ -114,13 +114,6 @@ def test_bad_jobs(fields: dict[str, Any], message: str, faithful: bool) -> None:
         ({"score": "lea", "x1": 1}, "score lea sets x1 already; expected only one of them"),
         ({"score": "fcfs", "x2": 0}, "score fcfs sets x2 already; expected only one of them"),
         ({"score": "lem", "x3": 2}, "score lem sets x3 already; expected only one of them"),
-        ({"faithful": True, "backfill": True}, "faithful: cannot be used with backfill"),
-        ({"faithful": True, "persistence": True}, "faithful: cannot be used with persistence"),
-        ({"faithful": True, "bigger_nodes": "idle"}, "faithful: cannot be used with bigger_nodes=idle"),
-        ({"faithful": True, **AREA}, "faithful: cannot be used with bigger_nodes=area"),
-        ({"faithful": True, "x3": 1}, "faithful: cannot be used with x3"),
-        ({"faithful": True, "interval_s": 0}, "faithful: expected interval_s in whole seconds from 1, found 0"),
-        ({"faithful": True, "interval_s": 1.5}, "faithful: expected interval_s in whole seconds from 1, found 1.5"),
         ({"bigger_nodes": "area"}, "bigger_nodes=area and areas: expected both or neither"),
         ({"areas": {"16": 1}}, "bigger_nodes=area and areas: expected both or neither"),
         ({"bigger_nodes": "area", "areas": {"x": 1}},

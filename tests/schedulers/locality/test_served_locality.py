@@ -19,6 +19,8 @@ from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
 MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
 AREAS = '{"16": 100, "32": 60}'
+#: Marks a variant of the published program.
+PUBLISHED = "published"
 VARIANTS = [
     (),
     ("score=fcfs", "interval_s=0"),
@@ -27,7 +29,7 @@ VARIANTS = [
     ("score=lem", "backfill=true", "persistence=true", "interval_s=5"),
     ("x1=2", "x2=0.5", "x3=1", "bigger_nodes=idle"),
     ("score=lea", "bigger_nodes=area", f"areas={AREAS}", "backfill=true"),
-    ("score=lea", "faithful=true", "interval_s=5"),
+    ("score=lea", PUBLISHED, "interval_s=5"),
 ]
 
 
@@ -44,10 +46,16 @@ def values(options: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def named(options: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the policy of a variant, and its options."""
+    rest = tuple(option for option in options if option != PUBLISHED)
+    return "published_locality" if PUBLISHED in options else "locality", rest
+
+
 def varied(seed: int, options: tuple[str, ...], n_jobs: int = 40) -> Workload:
     """Draw a crowd; the sizes of some files take as long as 6.4 GB at 0.1 GB/s, or no whole number of seconds."""
-    workload = crowd(MACHINE, seed, n_jobs, whole="faithful=true" in options)
-    if "faithful=true" not in options:
+    workload = crowd(MACHINE, seed, n_jobs, whole=PUBLISHED in options)
+    if PUBLISHED not in options:
         dice = random.Random(seed)
         sizes = {name: dice.choice([None, None, 3.2, 0.7]) for name in "abcdefgh"}
         for job in workload.jobs:
@@ -60,10 +68,11 @@ def varied(seed: int, options: tuple[str, ...], n_jobs: int = 40) -> Workload:
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
 def test_a_run_over_a_socket_equals_the_embedded_run(options: tuple[str, ...]) -> None:
     workload = varied(5, options)
-    with Server("--policy", "locality", *given(options)) as server, Peer(server.wait_ready()) as peer:
+    policy, own = named(options)
+    with Server("--policy", policy, *given(own)) as server, Peer(server.wait_ready()) as peer:
         served = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(peer.ask)
         assert server.finish() == 0
-    alone = run_policy("locality", workload, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **values(options))
+    alone = run_policy(policy, workload, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **values(own))
     assert fates(served, MACHINE) == fates(alone, MACHINE)
     assert any(fate.load_s for fate in fates(alone, MACHINE).values())
 
@@ -73,7 +82,8 @@ def test_a_run_over_a_socket_equals_the_embedded_run(options: tuple[str, ...]) -
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
 def test_jobs_equal_those_with_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     args = written(varied(seed, options, 60), MACHINE.hosts, tmp_path)
-    mine, theirs = beside_batsim(args, "locality", given(options), tmp_path)
+    policy, own = named(options)
+    mine, theirs = beside_batsim(args, policy, given(own), tmp_path)
     same_jobs(mine, theirs)
     assert any("kind=replace;extra_s=" in row["metadata"] for row in rows(theirs))
 
@@ -91,17 +101,17 @@ def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:
     assert row["metadata"].endswith("extra_s=8;load_s=8;load_wait_s=0;reused=0;input=file f on node n0")
 
 
-@pytest.mark.parametrize("faithful", ["false", "true"])
-def test_explain_distinguishes_history_from_scores(faithful: str, tmp_path: Path) -> None:
-    """b waits for the node on which it ran; with c comes a pass that takes it for any other, unless it is faithful."""
+@pytest.mark.parametrize("policy", ["locality", "published_locality"])
+def test_explain_distinguishes_history_from_scores(policy: str, tmp_path: Path) -> None:
+    """b waits for the node on which it ran; with c comes a pass that takes it for any other, but not in the program."""
     jobs = Workload().job("a", n=4, s=40, walltime=50, history_node=0, history_start=-9)
     jobs.job("b", n=4, s=5, walltime=20, history_node=0).job("c", n=4, s=5, at=30, walltime=20)
-    args = [*written(jobs, MACHINE.hosts, tmp_path), "--policy", "locality", "-o", f"faithful={faithful}"]
+    args = [*written(jobs, MACHINE.hosts, tmp_path), "--policy", policy]
     done = run_cli("simulate", *args, "-e", str(tmp_path / "run"), "--journal", str(tmp_path / "run.pbj"))
     assert (done.returncode, done.stderr) == (0, "")
     goes_on = "node n0 is where it ran when the simulation began; 0 s until its file is there"
     assert goes_on in explained(tmp_path, "a")
-    assert (goes_on if faithful == "true" else "node n1 has the best score") in explained(tmp_path, "b")
+    assert (goes_on if policy == "published_locality" else "node n1 has the best score") in explained(tmp_path, "b")
 
 
 def explained(folder: Path, name: str) -> str:
@@ -122,10 +132,15 @@ def test_options_by_the_command_line_of_the_simulation(tmp_path: Path) -> None:
         assert float(found["starting_time"]) == start
 
 
-@pytest.mark.parametrize("options", [{"score": "fcfs"}, {"interval_s": 0}, {"faithful": True, "interval_s": 1}])
-def test_a_job_that_reaches_its_walltime_now_ends_before_anything_is_planned(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [("locality", {"score": "fcfs"}), ("locality", {"interval_s": 0}), ("published_locality", {"interval_s": 1})],
+)
+def test_a_job_that_reaches_its_walltime_now_ends_before_anything_is_planned(
+    policy: str, options: dict[str, Any]
+) -> None:
     """Batsim may send the call for the next start first, and the end of the job before at the same instant."""
-    engine = Session(plan_for("locality", **options), checked=True).engine
+    engine = Session(plan_for(policy, **options), checked=True).engine
     hosts = tuple(e.Resource(i, f"c{i}", "idle", {"node": "n"}) for i in range(4))
     profiles = {"w0": {"d": {"type": "delay", "delay": 20}}}
     engine.step(0.0, [e.SimulationBegins(4, config=DYNAMIC, compute_resources=hosts, profiles=profiles, timestamp=0.0)])

@@ -189,10 +189,10 @@ def test_transfers_have_the_clock_of_simgrid_by_default(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_faithful_has_no_transfers(tmp_path: Path) -> None:
+def test_the_published_program_has_no_transfers(tmp_path: Path) -> None:
     args = written(tmp_path, job(Workload(), "a", "f"))
-    done = run_cli("simulate", *args, "--policy", "locality", "-o", "loads=transfers", "-o", "faithful=true")
-    assert (done.returncode, "faithful: cannot be used with loads=transfers" in done.stderr) == (2, True)
+    done = run_cli("simulate", *args, "--policy", "published_locality", "-o", "loads=transfers")
+    assert (done.returncode, "cannot be used with loads=transfers" in done.stderr) == (2, True)
 
 
 @pytest.mark.batsim

@@ -1,4 +1,4 @@
-"""`faithful`: each rule of the published program, and rows of its own output on the real day."""
+"""`published_locality`: each rule of the published program, and rows of its own output on the real day."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from support.logs import rackham_line, rackham_workload
 from support.places import SHARED_CASES, TRACES
 
 from pybatsched.cli import main
+from pybatsched.errors import InputError
 from pybatsched.metrics.saved_runs import read_run
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.formats import batsim4
@@ -21,7 +22,7 @@ DAY = TRACES / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
 
 
 def played(jobs: Workload, machine: Machine = TWO, **options: Any) -> dict[str, Fate]:
-    run = run_policy("locality", jobs, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, faithful=True, **options)
+    run = run_policy("published_locality", jobs, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
     assert not run.deadlocked
     return fates(run, machine)
 
@@ -169,7 +170,7 @@ def test_cases_on_the_whole_machine(name: str, tmp_path: Path) -> None:
     """The expected starts are those of the program itself."""
     lines, expected = RACKHAM_CASES[name]
     prefix = str(tmp_path / "run")
-    options = ["--policy", "locality", "-o", "score=lem", "-o", "faithful=true", "-e", prefix, "--quiet"]
+    options = ["--policy", "published_locality", "-o", "score=lem", "-e", prefix, "--quiet"]
     assert main(["simulate", "-p", "rackham-128gb", "-w", str(rackham_workload(tmp_path, *lines)), *options]) == 0
     found = {job.id.removeprefix("w0!"): job.started_at for job in read_run(prefix).records}
     assert len(found) == len(lines)
@@ -201,7 +202,7 @@ def test_the_programs_own_row_on_the_real_day(score: str, tmp_path: Path) -> Non
     prefix = str(tmp_path / "run")
     day = tmp_path / "day.json"
     batsim4.write(rackham.read(DAY), day)
-    options = ["--policy", "locality", "-o", f"score={score}", "-o", "faithful=true", "-e", prefix, "--quiet"]
+    options = ["--policy", "published_locality", "-o", f"score={score}", "-e", prefix, "--quiet"]
     assert main(["simulate", "-p", "rackham-128gb", "-w", str(day), *options]) == 0
     jobs = read_run(prefix).evaluated
     assert len(jobs) == 1511
@@ -226,3 +227,21 @@ def test_nodes_may_load_at_different_speeds() -> None:
     machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.5)))
     jobs = Workload().job("j", n=1, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
     assert played(jobs, machine, score="eft")["j"] == Fate(30, 43, 1, 8, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backfill": True}, "cannot be used with backfill"),
+        ({"persistence": True}, "cannot be used with persistence"),
+        ({"bigger_nodes": "idle"}, "cannot be used with bigger_nodes=idle"),
+        ({"bigger_nodes": "area", "areas": {"16": 1}}, "cannot be used with bigger_nodes=area"),
+        ({"x3": 1}, "cannot be used with x3"),
+        ({"interval_s": 0}, "expected interval_s in whole seconds from 1, found 0"),
+        ({"interval_s": 1.5}, "expected interval_s in whole seconds from 1, found 1.5"),
+    ],
+)
+def test_options_that_the_program_does_not_have(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        played(Workload().job("a", n=1, s=10, walltime=20), **options)
+    assert str(raised.value) == f"policy published_locality: {message}"

@@ -2,7 +2,7 @@
 
 A pass is possible only at every 30th second, and only if something happened in that second. A core whose job ended
 early is known to be free only after the next full pass. The remaining time of a load is counted from now, not from the
-start of the job. docs/policies.md describes all differences.
+start of the job. README.md of the study describes all differences.
 """
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
 
 from pybatsched import HALF_TICK, Reason
 from pybatsched_schedulers.locality.input_files import FileStay
 from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
 from pybatsched_schedulers.locality.nodes import Nodes
-from pybatsched_schedulers.locality.options import EFT, FCFS, Rule, Weights
+from pybatsched_schedulers.locality.options import EFT, FCFS, LocalityOptions, Rule, Weights
+from pybatsched_schedulers.locality.policy import Locality
 from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
+
+if TYPE_CHECKING:
+    from pybatsched import Cluster
 
 
 class PublishedDraft(Draft):
@@ -279,3 +286,43 @@ def _by_logged_start(jobs: list[WaitingJob]) -> list[WaitingJob]:
         starts.insert(place, start)
         listed.insert(place, one)
     return listed
+
+
+class PublishedLocalityOptions(LocalityOptions):
+    """The options of the policy that the program has, too."""
+
+    @model_validator(mode="after")
+    def _of_the_program(self) -> PublishedLocalityOptions:
+        for name in ("backfill", "persistence", "x3"):
+            if getattr(self, name):
+                raise ValueError(f"cannot be used with {name}")
+        for name, usual in (("bigger_nodes", "never"), ("loads", "seconds")):
+            if getattr(self, name) != usual:
+                raise ValueError(f"cannot be used with {name}={getattr(self, name)}")
+        if self.interval_s < 1 or self.interval_s % 1:
+            raise ValueError(f"expected interval_s in whole seconds from 1, found {self.interval_s:g}")
+        return self
+
+
+class PublishedLocality(Locality):
+    """The published program of the study: locality with its clock, its lists and its rounding."""
+
+    Options: ClassVar[type[Any]] = PublishedLocalityOptions
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the nodes; times of loads are whole seconds."""
+        super().on_begin(cluster)
+        for node in self._nodes:
+            node.whole_seconds = True
+
+    def _planner_of(self, nodes: Nodes, options: LocalityOptions) -> PublishedProgram:
+        return PublishedProgram(nodes, options.rule(), int(options.interval_s))
+
+    def _planned_s(self, span_s: float) -> float:
+        return float(math.ceil(span_s))
+
+    def _too_large(self, one: WaitingJob) -> None:
+        """Return None: the program ignores the memory of nodes."""
+
+    def _most_cores(self, one: WaitingJob) -> int:  # noqa: ARG002  as for the policy
+        return max(map(self._nodes.most_cores, self._nodes.classes))
