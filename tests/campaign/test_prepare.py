@@ -114,7 +114,7 @@ def test_merged_logs_of_slurm_have_sizes_in_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "members", "message"),
     [
-        ("workload.json", {"size": "requested"}, "a log in SWF, a log of Slurm or a table, found a Batsim file"),
+        ("workload.json", {"size": "requested"}, "a log, found a Batsim file"),
         ("workload.json", {"unknown_runtime": 10}, "a log in SWF, found a Batsim file"),
         ("workload.json", {"timezone": "UTC"}, "a log of Slurm or a table, found a Batsim file"),
         ("log.swf", {"size_in": "nodes"}, "a log of Slurm or a table, found a log in SWF"),

@@ -24,6 +24,7 @@ from pybatsched.campaign.studies import Claim, judge
 from pybatsched.campaign.workloads import MergedLog, WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload import archive
+from pybatsched_studies.locality import areas
 
 TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
 
@@ -406,14 +407,14 @@ def test_all_rows_of_kth_under_the_passes_of_predictsim_have_the_published_digit
     assert done.stdout.count(" holds") == 13
 
 
-def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> None:
+def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     campaign = studies.read_study("locality").campaign
     (policy,) = (policy for policy in campaign.policy if policy.spec.label == "area")
     (drawn,) = (workload for workload in campaign.workload if workload.name in policy.workloads)
     (platform,) = (platform for platform in campaign.platform if platform.name in policy.platforms)
     (ready,) = Preparer(tmp_path, []).prepare(drawn, seed=1)
-    printed = run_cli("workload", "areas", ready.path, "-p", str(platform.machine.platform))
-    assert json.loads(printed.stdout) == policy.options["areas"]
+    assert areas.main(ready.path, str(platform.machine.platform)) == 0
+    assert json.loads(capsys.readouterr().out) == policy.options["areas"]
 
 
 def test_claims_without_the_locality_logs_are_still_judged(tmp_path: Path) -> None:
