@@ -65,7 +65,8 @@ def test_version_and_help() -> None:
 
 def test_policies() -> None:
     listed = run_cli("policies").stdout
-    shipped = ["conservative", "dbf", "easy", "fcfs", "locality", "published_predictsim", "published_rlscheduler"]
+    published = ["published_locality", "published_predictsim", "published_rlscheduler"]
+    shipped = ["conservative", "dbf", "easy", "fcfs", "locality", *published]
     shipped += ["reallocation", "redirection", "rl", "ujf", "ujfb"]
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
