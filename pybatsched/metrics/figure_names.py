@@ -54,7 +54,7 @@ STRETCHES: Final = _by_name(
 )
 #: Measures of jobs of a log, which are no figures of a run.
 OF_LOGS: Final = _by_name(
-    (Figure("logged_wait_s", "s", "logged wait (s)", "field `logged_wait_s`: the wait in the log; `metrics` only"),)
+    (Figure("logged_wait_s", "s", "logged wait (s)", "field `logged_wait_s`: the wait in the log; no figure of runs"),)
 )
 #: Statistics of a measure over many jobs, by the first word of a figure's name. The last two exist for facts only.
 STATISTICS: Final = {

@@ -140,6 +140,7 @@ RUNS: Final = some(
 POLICIES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("easy", {}),
     ("easy", {"order": "sjf"}),
+    ("easy", {"order": "usage('1h') if procs < 4 and user != 'u' else -wait", "predict": "0.5 * estimate"}),
     ("fcfs", {}),
     ("conservative", {}),
     ("conservative", {"compression": False}),
