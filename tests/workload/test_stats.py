@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 from support.logs import line, log
 
 from pybatsched.errors import InputError
-from pybatsched.workload.statistics import plot, stats, stats as describe
+from pybatsched.report import workload_chart as plot
+from pybatsched.workload.statistics import stats, stats as describe
 from pybatsched.workload.statistics.stats import DAY_S, Sample
 
 HOUR_S = 3600
@@ -265,7 +266,7 @@ def test_pictures_of_unusual_samples(tmp_path: Path) -> None:
 
 def test_invalid_pictures_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = stats.sample(a_log(tmp_path))
-    with pytest.raises(InputError, match=r"x\.gif: expected a name that ends in \.svg, \.png"):
+    with pytest.raises(InputError, match=r"x\.gif: expected a file name that ends in \.svg, \.pdf"):
         plot.draw(sample, tmp_path / "x.gif")
     if importlib.util.find_spec("matplotlib"):
         (tmp_path / "file").touch()

@@ -1,21 +1,17 @@
-"""Draw a chart of a workload with matplotlib (the extra `plot`): arrivals, sizes and load."""
+"""Draw a chart of a workload: arrivals, sizes and load."""
 
 from __future__ import annotations
 
-import importlib
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.results.atomic_files import whole
+from pybatsched.report import chart_style
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.statistics.stats import DAY_S, Sample
 
-FORMATS: Final = (".svg", ".png", ".pdf")
-
-_INK: Final = "#2b2b2b"
+_SIZE: Final = (11.0, 7.0)  # in inches
 _BLUE: Final = "#3b6ea8"
 _ORANGE: Final = "#d9822b"
 _PALE: Final = "#c9d7e8"
@@ -24,52 +20,25 @@ _BURST: Final = 20  # times the median: above it, the axis is logarithmic
 
 def draw(of: Sample, path: str | Path) -> None:
     """Write a chart of arrivals, sizes and load; equal data is equal bytes. Raises InputError."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    chart_style.check_path(path)
     if not of.size:
         raise InputError(f"{of.source}: expected at least one job to draw, found none")
-    try:
-        matplotlib: Any = importlib.import_module("matplotlib")
-        figures: Any = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise InputError.not_installed("charts need matplotlib", "plot") from error
-    style = {
-        "svg.hashsalt": "pybatsched",  # else ids in the figure are random
-        "pdf.fonttype": 42,  # TrueType: publishers reject the default
-        "font.size": 9.5,
-        "axes.edgecolor": "#888888",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 10.5,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "text.color": _INK,
-    }
-    with matplotlib.rc_context(style):
-        figure = figures.Figure(figsize=(11, 7), layout="constrained")
+    with chart_style.style(_SIZE[0]):
+        figure: Any = chart_style.new_figure(*_SIZE)
         figure.get_layout_engine().set(h_pad=0.09, hspace=0.04, wspace=0.03)
-        name = Path(of.source).name
-        sizes = f"{quantity(len(of.size), 'job')}, {quantity(of.n_procs, 'processor')}"
-        figure.suptitle(
-            f"{name}: {sizes}, {of.span_s / DAY_S:,.1f} days",
-            fontsize=12.5,
-            parse_math=False,  # a name may contain dollar signs
-        )
-        (hours, days), (sizes, load) = figure.subplots(2, 2)
-        _draw_hours(hours, of)
-        _draw_days(days, of)
-        _draw_sizes(sizes, of)
-        _draw_load(load, of)
-        for axes in (hours, days, sizes, load):
-            axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
+        n_jobs, n_procs = quantity(len(of.size), "job"), quantity(of.n_procs, "processor")
+        title = f"{Path(of.source).name}: {n_jobs}, {n_procs}, {of.span_s / DAY_S:,.1f} days"
+        figure.suptitle(chart_style.plain(title), fontsize=12.5)
+        for axes, drawn in zip(
+            figure.subplots(2, 2).flat, (_draw_hours, _draw_days, _draw_sizes, _draw_load), strict=True
+        ):
+            drawn(axes, of)
+            axes.grid(axis="y", color=chart_style.GRID, linewidth=0.7)
             axes.set_axisbelow(True)
             axes.set_ylim(bottom=0)
-        ending = Path(path).suffix.lower()[1:]
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-        content = io.BytesIO()  # errors of the file are reported by `whole`
-        figure.savefig(content, format=ending, dpi=130, metadata=metadata)
-        with whole(path) as temporary:
-            temporary.write_bytes(content.getvalue())
+            axes.set_title(axes.get_title(), loc="left", weight="bold", fontsize=10.5)
+            axes.set_title("", loc="center")
+        chart_style.write(figure, path)
 
 
 def _thousands(axis: Any) -> None:
