@@ -27,7 +27,7 @@ function pybatschedGantt(box, data, board) {
   const tip = box.appendChild(document.createElement("div"));
   tip.className = "gantt-tip";
   const WIDTH = Math.min(data.width, box.clientWidth || data.width), HEIGHT = data.height, X0 = 64, Y0 = 8, H = HEIGHT - Y0 - 44;
-  const bands = data.bands || [], W = WIDTH - X0 - (bands.length ? 104 : 32); // names of clusters are on the right
+  const bands = data.bands || [], W = WIDTH - X0 - data.margin; // names of clusters are on the right
   const scale = window.devicePixelRatio || 1;
   for (const one of [canvas, marks]) {
     one.width = WIDTH * scale; one.height = HEIGHT * scale;

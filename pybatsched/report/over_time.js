@@ -4,7 +4,7 @@
 function pybatschedOverTime(box, data, board) {
   const decode = (text) => new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
   const line = data.line.map(decode), area = data.area ? data.area.map(decode) : line;
-  const X0 = 64, Y0 = 4, WIDTH = Math.min(data.width, box.clientWidth || data.width), W = WIDTH - X0 - 32;
+  const X0 = 64, Y0 = 4, WIDTH = Math.min(data.width, box.clientWidth || data.width), W = WIDTH - X0 - data.margin;
   const H = data.height, scale = window.devicePixelRatio || 1, axis = data.axis;
   const canvas = box.appendChild(document.createElement("canvas")), pen = canvas.getContext("2d");
   const tip = box.appendChild(document.createElement("div"));

@@ -74,7 +74,7 @@ def test_only_the_figure_needs_matplotlib(log: Path, tmp_path: Path) -> None:
         f"import runpy, sys\nsys.argv = ['learn', {str(log)!r}, '--quick']\n"
         f"runpy.run_path({str(LEARN)!r}, run_name='__main__')\n"
     )
-    done = learn(command=without(lacking - needed_for("report"), program), cwd=tmp_path)
+    done = learn(command=without(lacking, program), cwd=tmp_path)
     assert "no chart: it needs matplotlib, pip install '.[plot]'" in done
     assert (tmp_path / "out" / "learn" / "agent.py").exists()
 

@@ -81,6 +81,8 @@ def table_of(run: SavedRun) -> GanttTable:
 
 
 WIDTH: Final = 1080
+#: Margins to the right of a chart in pixels: without and with names of clusters.
+MARGINS: Final = (32, 104)
 #: The height of a chart by the number of charts on the page: several should be visible together.
 _HEIGHTS: Final = {1: 440, 2: 340}
 _LEAST_HEIGHT: Final = 290
@@ -126,6 +128,7 @@ def data_of(
     data: dict[str, Any] = {
         "width": WIDTH,
         "height": height(n_charts),
+        "margin": MARGINS[rows is not None],
         "begin": float(min(found.left[:1], default=min(jobs["submitted_at"], default=0.0))),
         "end": run.jobs.span[1],
         "kin": workload_key(run),

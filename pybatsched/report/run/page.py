@@ -255,6 +255,7 @@ def _panels(runs: Sequence[SavedRun], what: Quantity, begin: float, end: float) 
     found = [f"<h2>{title.capitalize()}</h2>", f'<p class="note">{_resolution_text(coarse, fine)}</p>']
     for k, (run, line, area, limit) in enumerate(zip(runs, coarse.lines, fine.lines, coarse.limits, strict=True)):
         data: dict[str, Any] = {"width": chart.WIDTH, "height": _HEIGHTS[len(runs) > 1], "axis": axis, "limit": limit}
+        data["margin"] = chart.MARGINS[bool(run.clusters)]
         data |= {"color": chart_style.COLORS[k % len(chart_style.COLORS)], "line": _columns(line)}
         if coarse.span_s:
             data["area"] = _columns(area)
