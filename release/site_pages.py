@@ -23,7 +23,7 @@ from pydantic_core import PydanticUndefined
 import pybatsched
 from pybatsched import errors
 from pybatsched.cli import build_parser
-from pybatsched.core.fields import DeadlineFields, field_descriptions
+from pybatsched.core.fields import DeadlineFields, StartFields, field_descriptions
 from pybatsched.live.batsim_options import USAGE
 from pybatsched.policies import registry
 
@@ -395,6 +395,8 @@ def _job_fields() -> str:
     for name, text in field_descriptions(DeadlineFields).items():
         fields.setdefault(name, {}).setdefault(text, []).append("metrics")
     everywhere = len(included_policies())
+    for name, text in field_descriptions(StartFields).items():
+        fields[name] = {text: ["every policy"] * everywhere}
     rows = []
     for name, texts in sorted(fields.items()):
         for text, readers in texts.items():

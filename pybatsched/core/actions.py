@@ -197,8 +197,9 @@ class Actions:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self.carry_out(d.RejectJob(job.id, reason=reason))
             return
-        if services.takes and services.take(job):
-            return
+        for takes in services.takes:
+            if takes(job):
+                return
         for submitted in services.submitted:
             submitted(job)
         try:
@@ -229,6 +230,20 @@ class Actions:
         self.cluster.inherited[job.id] = job
         self.cluster.change_machines()
         self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
+
+    def start_running(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
+        """Start a job that ran before, in its partition if the policy takes it over, else in none."""
+        partition = self.cluster.partition_of(procs)
+        start_job(job, self.now, procs, reason, partition)
+        self.jobs.n_running += 1
+        if partition is not None and self.caller.call("take_over", job, self.now):
+            self.cluster.occupy(job, self.now)
+        else:
+            job.segment.partition = None
+            self.cluster.inherited[job.id] = job
+            self.cluster.change_machines()
+        self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
+        self.caller.call("on_machines_changed", procs, self.now)
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job, unless it must wait for a reservation of hosts."""

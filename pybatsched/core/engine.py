@@ -3,8 +3,8 @@
 `Engine.step(now, events)` is the whole interface. The engine uses no socket, clock, file or random generator. The
 ZeroMQ server, the embedded simulator and the replay use the same engine, so all three produce the same schedule.
 
-Order within a step, whatever the order in the message: ends and kills, machine events, submissions, calls and
-everything else; then one call of `decide`.
+Order within a step, whatever the order in the message: ends and kills, machine events, jobs that run when the
+simulation begins, other submissions, calls and everything else; then one call of `decide`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import Outages
 from pybatsched.core.services.feedback import Feedback, FollowingJob
 from pybatsched.core.services.order import needs_of, services_of
+from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import InputError, PolicyError, RemoteProtocolError, setting
 
@@ -42,15 +43,16 @@ _RANKS: Final[dict[type[e.Event], int]] = {
     e.JobCompleted: 1,
     e.JobKilled: 1,
     e.ResourceStateChanged: 2,
-    e.JobSubmitted: 3,
-    e.SimulationEnds: 5,
+    e.SimulationEnds: 6,
 }
 
 
 def _rank(event: e.Event) -> int:
+    if type(event) is e.JobSubmitted:
+        return 3 if event.job is not None and event.job.get(RUNNING_AT_START) else 4
     if type(event) is e.Notify:
-        return 2 if event.kind in _MACHINE_NOTICES or event.kind in _DRAINS else 4
-    return _RANKS.get(type(event), 4)
+        return 2 if event.kind in _MACHINE_NOTICES or event.kind in _DRAINS else 5
+    return _RANKS.get(type(event), 5)
 
 
 def _is_call(event: e.Event) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pybatsched.core.dependencies import EXPECTED, dependency_of
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
 from pybatsched.pydantic_errors import members, message, model_in, plain
 
@@ -56,6 +57,28 @@ class MetricFields(DeadlineFields):
     evaluated: bool = Field(default=False, description="true or false")
     urgent: bool = Field(default=False, description="true or false")
     alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
+
+
+class StartFields(FieldModel):
+    """Fields of jobs that may not start yet, or that run when the simulation begins, for the engine."""
+
+    eligible_at: float = Field(math.nan, allow_inf_nan=False, description="seconds")
+    depends_on: Any = Field(None, description=EXPECTED)
+    array: int | str = Field("", description="the id of an array")
+    array_limit: int = Field(1, ge=1, description="a number of tasks, from 1")
+    hold: bool = Field(default=False, description="true or false")
+    running_at_start: bool | str = Field(default=False, description="true, false, or processors such as '0-3 5'")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_valid(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        if "array_limit" in fields and "array" not in fields:
+            raise ValueError("array_limit without array; expected both")
+        try:
+            dependency_of(fields)
+        except ValueError as error:
+            raise FieldError("depends_on", str(error), fields["depends_on"]) from None
+        return fields
 
 
 class FieldError(ValueError):

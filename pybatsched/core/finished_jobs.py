@@ -89,17 +89,26 @@ class FinishedJobs:
     """The ids of all finished jobs and segments, and how the recent ones ended. O(1) on average."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, tuple[str, float | None, float | None]] = {}
+        self._recent: dict[str, tuple[str, float | None, float | None, bool]] = {}
+        self._failed = IdSet()  # older ones without success
         self._killed = IdSet()  # killed, or continued under another id
         self._ended = IdSet()  # ended in any other way
         self._has_older = False  # false in most runs, which are short: then no further look-up is needed
 
-    def add(self, job_id: str, word: str, at: float | None = None, started_at: float | None = None) -> None:
-        """Record how a job ended, when, and when it had started."""
+    def add(
+        self,
+        job_id: str,
+        word: str,
+        at: float | None = None,
+        started_at: float | None = None,
+        *,
+        is_success: bool = False,
+    ) -> None:
+        """Record how a job ended, when, when it had started, and whether it was a success."""
         recent = self._recent
         if job_id in recent:  # a continued job that ends under its own id is recent again
             del recent[job_id]
-        recent[job_id] = (word, at, started_at)
+        recent[job_id] = (word, at, started_at, is_success)
         if len(recent) > N_RECENT:
             self._forget_older()
 
@@ -107,7 +116,7 @@ class FinishedJobs:
         """Return how a job ended, as text; None if it is not finished."""
         found = self._recent.get(job_id)
         if found is not None:
-            word, at, _ = found
+            word, at, *_ = found
             return word if at is None else f"{word} at {at}"
         if self._ended.has(job_id):  # first: a killed job that ended later counts as ended
             return "long ago"
@@ -115,8 +124,13 @@ class FinishedJobs:
 
     def started_at(self, job_id: str) -> float:
         """Return when a recent job started, or was rejected; 0 for an older one."""
-        _, at, started_at = self._recent.get(job_id, ("", None, None))
+        _, at, started_at, _ = self._recent.get(job_id, ("", None, None, True))
         return (at if started_at is None else started_at) or 0.0
+
+    def was_success(self, job_id: str) -> bool:
+        """Return whether a finished job ended with success."""
+        found = self._recent.get(job_id)
+        return not self._failed.has(job_id) if found is None else found[3]
 
     def was_killed(self, job_id: str) -> bool:
         """Return whether a job was killed, or continued under another id."""
@@ -135,8 +149,10 @@ class FinishedJobs:
         """Keep only the ids of the older half of the recent jobs."""
         kept = list(self._recent.items())
         half = len(kept) // 2
-        for job_id, (word, *_) in kept[:half]:
+        for job_id, (word, _, _, is_success) in kept[:half]:
             (self._killed if _is_kill(word) else self._ended).add(job_id)
+            if not is_success:
+                self._failed.add(job_id)
         self._recent = dict(kept[half:])
         self._has_older = True
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from pybatsched.core.checkpoints import Restarts
 from pybatsched.core.decisions import Reason, Requeue, reason_text
+from pybatsched.core.events import COMPLETED_SUCCESSFULLY
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
@@ -588,7 +589,9 @@ class JobTable:
         outcome = job.final_state or job.state.value
         self.n_over[job.state] += 1
         self.n_final[outcome] += 1
-        self.finished.add(job.id, outcome, ended_at, (job.past[0] if job.past else job.segment).started_at)
+        first = job.past[0] if job.past else job.segment
+        is_success = outcome == COMPLETED_SUCCESSFULLY and job.fields.get("status", 1) == 1
+        self.finished.add(job.id, outcome, ended_at, first.started_at, is_success=is_success)
         if wire_id != job.id:
             self.finished.add(wire_id, outcome, ended_at)
 

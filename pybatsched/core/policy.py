@@ -202,6 +202,8 @@ class Policy:
     def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
         """Return whether this policy plans with a running job of the policy that it replaces during a run.
 
+        Also asked for jobs that run when the simulation begins (field `running_at_start`).
+
         If so, the job is in `running_jobs` of its partition, and `on_job_ended` follows. If not, its processors are
         unavailable until it ends, and only `on_machines_changed` follows. It is called after `on_begin`, in the order
         of starts, for each running job inside one partition; `on_job_submitted` for each waiting job comes after it.

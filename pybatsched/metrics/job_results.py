@@ -66,8 +66,23 @@ STRETCH_BOUND_S: Final = 300.0
 LATE_S: Final = 1e-3
 UNKNOWN: Final = "unknown"
 _FACT: Final = "fact."
+#: The fact of jobs that could not start when they were submitted: for how long.
+ELIGIBLE: Final = "eligible_after_s"
 #: Names that no fact can have.
 _RESERVED: Final = frozenset((*MEASURES, *STRETCHES, *OF_LOGS, "utilisation", "makespan_s", "queue_length"))
+
+
+def _add_eligible_waits(
+    facts: dict[int, Mapping[str, float]], records: Sequence[JobRecord], waits_s: Iterable[float | None]
+) -> None:
+    """Add the wait of each job from the time when it could start, if some jobs could not start at once. O(jobs)."""
+    if not any(ELIGIBLE in one.segments[0].metadata for one in records if one.segments):
+        return
+    for row, (record, wait_s) in enumerate(zip(records, waits_s, strict=True)):
+        if wait_s is not None:
+            later_s = facts_of(record.segments[0].metadata).get(ELIGIBLE, 0.0)
+            more = {ELIGIBLE: later_s} if later_s else {}
+            facts[row] = {**facts.get(row, NOTHING), **more, "eligible_wait_s": max(round(wait_s - later_s, 6), 0.0)}
 
 
 class JobResults:
@@ -92,6 +107,7 @@ class JobResults:
         fields = [record.fields for record in records]
         some_count = any("evaluated" in one for one in fields if one)
         lasts = [record.segments[-1] if record.segments else None for record in records]
+        facts: dict[int, Mapping[str, float]]
         facts = {row: facts_of(last.metadata) for row, last in enumerate(lasts) if last is not None and last.metadata}
         columns: dict[str, Sequence[Any]] = {
             "row": range(len(records)),
@@ -124,6 +140,7 @@ class JobResults:
             is_late=pl.col("deadline_at").is_not_null()
             & (pl.col("ended_at").is_null() | (pl.col("ended_at") > pl.col("deadline_at") + LATE_S)),
         )
+        _add_eligible_waits(facts, records, frame["wait_s"])
         names = sorted({name for one in facts.values() for name in one} - _RESERVED)
         fact_columns = [
             pl.Series(f"{_FACT}{name}", [facts.get(row, NOTHING).get(name) for row in range(len(records))], pl.Float64)
@@ -289,9 +306,15 @@ class JobResults:
         return _steps(changes, cut.in_use() if cut is not None else ())
 
     def queue_length(self, cut: Truncation | None = None) -> Steps:
-        """Return the number of waiting jobs over time, up to `cut` in a truncated run. O(n log n)."""
+        """Return the number of waiting jobs over time, up to `cut` in a truncated run. O(n log n).
+
+        A job that could not start when it was submitted counts from the time when it could.
+        """
         is_first = pl.col("row") != pl.col("row").shift(1, fill_value=-1)
-        submitted = self.ran["submitted_at"].gather(self.segments.select(is_first.cum_sum() - 1).to_series())
+        at = self.ran["submitted_at"]
+        if f"{_FACT}{ELIGIBLE}" in self.ran.columns:
+            at = at + self.ran[f"{_FACT}{ELIGIBLE}"].fill_null(0.0)
+        submitted = at.gather(self.segments.select(is_first.cum_sum() - 1).to_series())
         since = self.segments.select(
             pl.when(is_first).then(submitted).otherwise(pl.col("ended_at").shift(1))
         ).to_series()

@@ -60,6 +60,7 @@ READ_OPTIONS: Final = {
     "run_times": "logged",
     "min_runtime": None,
     "unknown_runtime": None,
+    "running_at_start": False,
 }
 
 
@@ -301,7 +302,7 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     given = read_options_of(summary)
     names = {"log_format": "format", "mapping": "mapping", "size_in": "size_in", "timezone": "timezone"}
     how |= {to: None if given[name] is None else str(given[name]) for name, to in names.items()}
-    how |= {"size": given["size"], "run_times": given["run_times"]}
+    how |= {name: given[name] for name in ("size", "run_times", "running_at_start")}
     for name in ("min_runtime", "unknown_runtime"):
         how[f"{name}_s"] = _above_zero(prefix, name, given[name])
     walltimes = str(given["walltimes"] or "requested")

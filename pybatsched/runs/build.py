@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pybatsched.core.dependencies import FIELDS
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.model_refs import ModelRef
 from pybatsched.core.services.host_reservations import specs_of, windows_of
+from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields, not_evaluated
@@ -23,6 +26,7 @@ from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, warnings_of
+from pybatsched.runs.running_jobs import placed
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.runs.workloads import Jobs, Sizing, check_formats, in_hosts, load_factor, read, sizing
 from pybatsched.settings import check_exists, text_of
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 
 
 _EQUAL: Final = MachineSpec()
+#: The model of the fields of jobs that may not start yet, or that run when the simulation begins.
+_START_FIELDS: Final = ModelRef("pybatsched.core.fields:StartFields", dict.fromkeys((*FIELDS, RUNNING_AT_START)))
 
 
 class Fitted(msgspec.Struct, frozen=True):
@@ -199,6 +205,8 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
             raise InputError(f"{source}: size of the machine: {expected}; {either}")
         notes.append(f"{quantity(n_procs, 'processor')}, as in the workload; {either}")
     platform = machine_of(spec, platform, n_procs)
+    if any(RUNNING_AT_START in workload.fields for workload in found.values()):
+        found = placed(found, platform)
     how = _how(jobs, spec, resize)
     if specs and specs[0].scales_load and any(workload.jobs for workload in found.values()):
         factor = load_factor(specs[0], list(found.values()), platform.n_procs)
@@ -280,6 +288,8 @@ def check_workloads(
     """Raise InputError for repeated ids, and for fields that metrics or `models` cannot read. O(jobs)."""
     job_checks.check_ids(workloads)
     check_fields(workloads.values())
+    files = [workload for workload in workloads.values() if isinstance(workload.jobs, list)]  # logs have valid fields
+    job_checks.check_fields(files, {"engine": _START_FIELDS})
     clusters = () if platform is None else tuple(groups(platform, "cluster"))
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 

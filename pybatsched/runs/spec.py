@@ -165,6 +165,12 @@ class WorkloadSpec(Checked):
         SWITCH,
         False,
     )
+    running_at_start: bool = given(
+        "let the jobs of a log that run when the window begins occupy their processors until they end; figures of jobs "
+        "leave them out",
+        SWITCH,
+        False,
+    )
     ignore_eligibility: bool = given(
         "let jobs start from their submission on: ignore eligible times, dependencies, limits of arrays and holds",
         SWITCH,

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.platform.groups import host_size
 from pybatsched.platform.model import Platform
@@ -43,6 +44,7 @@ _FORMATS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "unknown_runtime": ("SWF",),
     "size_in": ("Slurm", "table"),
     "timezone": ("Slurm", "table"),
+    "running_at_start": _ALL_LOGS,
 }
 
 
@@ -110,6 +112,7 @@ def log_options(spec: WorkloadSpec, **more: Any) -> LogOptions:
         min_runtime_s=spec.min_runtime,
         unknown_runtime_s=spec.unknown_runtime,
         n_procs=spec.n_procs,
+        running_at_start=spec.running_at_start,
         size_in=spec.size_in,
         timezone=spec.timezone,
         format=spec.format,
@@ -143,11 +146,15 @@ def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False
 
 
 def window_note(spec: WorkloadSpec, workload: Workload) -> str:
-    """Return how long the window really is, from the first kept job to the last; empty without a window. O(1)."""
+    """Return how long the window really is, from the first kept job to the last; empty without a window. O(jobs)."""
     if (spec.begin is None and spec.end is None) or not workload.jobs:
         return ""
-    days = (workload.jobs[-1]["subtime"] - workload.jobs[0]["subtime"]) / 86_400
-    return f"{spec.file}: the window has {quantity(len(workload.jobs), 'job')}, submitted within {days:.2f} days"
+    n_running = workload.values(RUNNING_AT_START).count(True)  # they come first
+    if n_running == len(workload.jobs):
+        return ""
+    days = (workload.jobs[-1]["subtime"] - workload.jobs[n_running]["subtime"]) / 86_400
+    n = quantity(len(workload.jobs) - n_running, "job")
+    return f"{spec.file}: the window has {n}, submitted within {days:.2f} days"
 
 
 def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
@@ -163,6 +170,7 @@ def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
     chosen = selection_of(spec, n_workloads).as_json()
     found |= {"selection": chosen} if chosen else {}
     found |= {"feedback": True} if spec.feedback else {}
+    found |= {"running_at_start": True} if spec.running_at_start else {}
     found |= {"ignore_eligibility": True} if spec.ignore_eligibility else {}
     return found | ({"lenient": True} if spec.lenient else {})
 

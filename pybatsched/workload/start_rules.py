@@ -1,4 +1,4 @@
-"""The jobs of a run that may not start yet: without conditions on jobs that are not there, or without all rules."""
+"""Changes of jobs that may not start yet: without conditions on jobs that are not there, or without all rules."""
 
 from __future__ import annotations
 

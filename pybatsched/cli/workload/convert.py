@@ -104,7 +104,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 #: The settings of the window of submission times.
 WINDOW: Final = ("begin", "end", "warm_up", "cool_down")
 #: Settings of all logs, and of some formats only.
-_OF_LOGS: Final = ("size", "run_times", "memory_unit", "size_in", "timezone", "partitions", "min_runtime")
+_OF_LOGS: Final = (
+    "size",
+    "run_times",
+    "memory_unit",
+    "size_in",
+    "timezone",
+    "partitions",
+    "min_runtime",
+    "running_at_start",
+)
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:

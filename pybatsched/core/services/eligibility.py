@@ -16,13 +16,13 @@ from bisect import insort
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.core import decisions as d, events as e
+from pybatsched.core import decisions as d
 from pybatsched.core.dependencies import FIELDS, SINGLETON, StartCondition, dependency_of, follows_only
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.jobs import Job
 from pybatsched.core.services.prerequisites import Prerequisites, WaitingItem, holds
-from pybatsched.core.services.service import Service
+from pybatsched.core.services.service import Service, Services
 from pybatsched.errors import InputError, quantity
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class Eligibility(Service):
     def __init__(self, actions: Actions, feedback: Feedback | None) -> None:
         self._actions = actions
         self._feedback = feedback
-        self._is_used = False  # from the first job with such fields on
+        self.is_dormant = True  # until the first job with such fields
         self._has_rules = False  # some job has more than the name of an array
         self._waiting: Prerequisites[Job] = Prerequisites()
         #: The jobs that the policy does not have yet, by id.
         self.held_back: dict[str, Job] = {}
         self._given = set[str]()  # unfinished jobs with such fields that it has
-        self._failed = IdSet()  # finished jobs and arrays without success
+        self._failed = IdSet()  # arrays of which all tasks have ended, some without success
         self._unknown = set[str]()  # ids of jobs that have not been submitted, on which a job depends
         self._arrays: dict[str, _Array] = {}  # by the id of an array in the run
         self._free: list[_Array] = []  # arrays of which a task has ended
@@ -87,7 +87,9 @@ class Eligibility(Service):
         rules = FIELDS & fields.keys()
         if rules == {"depends_on"} and follows_only(fields):
             return False
-        self._is_used = True
+        if self.is_dormant:
+            self.is_dormant = False
+            self._actions.services = Services(self._actions.services.all)
         self._has_rules = self._has_rules or rules != {"array"}
         try:
             return self._holds(job)
@@ -163,7 +165,8 @@ class Eligibility(Service):
         elif array is not None or jobs.is_used(job_id):
             met_at = jobs.finished.started_at(job_id)
             if not starts:
-                met_at = 0.0 if holds(condition, is_ok=not self._failed.has(job_id)) else math.inf
+                is_ok = jobs.finished.was_success(job_id) if array is None else not self._failed.has(job_id)
+                met_at = 0.0 if holds(condition, is_ok=is_ok) else math.inf
         elif self._all_submitted():
             self._counts[_UNKNOWN] += 1
             met_at = 0.0
@@ -180,12 +183,7 @@ class Eligibility(Service):
 
     def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
         """Record the end of a job."""
-        is_ok = job.final_state == e.COMPLETED_SUCCESSFULLY and job.fields.get("status", 1) == 1
-        if not is_ok:
-            self._failed.add(job.id)
-        if not self._is_used:
-            return
-        at = job.ended_at
+        is_ok, at = self._actions.jobs.finished.was_success(job.id), job.ended_at
         assert at is not None
         self.held_back.pop(job.id, None)
         self._ended(job.id, _first_start(job) if _has_started(job) else at, at, is_ok=is_ok)

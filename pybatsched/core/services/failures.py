@@ -170,7 +170,7 @@ class Failures(Service):
         jobs.sort(key=_seq, reverse=self.rule in FIRST)
         if self.rule == "resubmit":
             for job in jobs:
-                job.submitted_at = actions.now
+                job.submitted_at = job.eligible_at = actions.now
         for job in jobs:
             if not actions.services.take(job):
                 actions.caller.call("on_failure", job, actions.now)

@@ -10,6 +10,7 @@ from pybatsched.core.services.failures import REQUEUING, Failures, Outages, Work
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.services.predictions import PredictedEstimates
+from pybatsched.core.services.running_at_start import RunningAtStart
 from pybatsched.core.services.service import Service, Services
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def services_of(
     services: list[Service] = [outages]
     if feedback is not None:
         services.append(feedback)
-    services.append(eligibility)
+    services += [eligibility, RunningAtStart(actions)]
     if policy.predictions is not None and not policy.drives_predictions:
         services.append(PredictedEstimates(policy.predictions, actions))
     rule, repair_s, specs = rule_of(policy.options), repair_s_of(policy.options), specs_of(policy.options)

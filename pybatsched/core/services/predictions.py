@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.jobs import JobState
+from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.core.services.service import Service
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class PredictedEstimates(Service):
 
     def ended(self, job: Job, cause: KillCause | None) -> None:  # noqa: ARG002
         """Let the predictor learn from a job that ran."""
-        if job.started_at is not None:
+        if job.started_at is not None and RUNNING_AT_START not in job.fields:  # of those, only the rest ran here
             self._actions.caller.call("learn", job, job.ended_at, of=self._predictions)
 
     def after_decide(self) -> None:

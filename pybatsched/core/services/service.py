@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Service:
     """Base class of the services, with the steps in the order of a message. The defaults do nothing."""
 
+    #: Whether only the step `takes` is called now. A service that changes this makes a new `Services`.
+    is_dormant = False
+
     def begin(self) -> None:
         """Begin: the policy has handled `on_begin`."""
 
@@ -128,7 +131,8 @@ class Services:
 
     def _steps(self, name: str) -> _Steps:
         default = getattr(Service, name)
-        return tuple(getattr(one, name) for one in self.all if getattr(type(one), name) is not default)
+        active = (one for one in self.all if name == "takes" or not one.is_dormant)
+        return tuple(getattr(one, name) for one in active if getattr(type(one), name) is not default)
 
     def take(self, job: Job) -> bool:
         """Return whether a service handles a waiting job, so that the policy does not get it."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pybatsched.core.dependencies import names_of, with_ids
 from pybatsched.core.derive import delay_of
 from pybatsched.core.field_check import FieldCheck
-from pybatsched.core.fields import FieldModel, JobFields
+from pybatsched.core.fields import FieldModel, JobFields, StartFields
 from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.checks.job_order import check_order
@@ -22,6 +22,8 @@ from pybatsched.workload.report import LintReport
 Readers = Mapping[str, type[FieldModel]]
 #: The name of the metrics among the readers of fields.
 METRICS: Final = "metrics"
+#: The name of the engine among them.
+ENGINE: Final = "the engine"
 #: The fields that every policy reads.
 SCHEDULERS: Final[Readers] = {"schedulers": JobFields}
 
@@ -70,7 +72,7 @@ def lint_workload(workload: Workload, n_procs: int | None = None, readers: Reade
         _check_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
         _check_dependency(job, names, found)
     check_order(((job["subtime"], str(job["id"]), job["id"]) for job in workload.jobs), found)
-    _check_fields(workload, readers, found)
+    _check_fields(workload, {**readers, ENGINE: StartFields}, found)
     for name in _unused(workload):
         found.add("a profile that no job uses", "left out", f"profile {name}", "note")
     return found
@@ -111,7 +113,11 @@ def _check_fields(workload: Workload, readers: Readers, found: LintReport) -> No
         for what in seen:
             found.add(what, "", job["id"])
     for what, by_names in rejected_by.items():
-        by = "schedulers" if all(name in by_names for name in readers if name != METRICS) else ", ".join(by_names)
+        by = (
+            "schedulers"
+            if all(name in by_names for name in readers if name not in {METRICS, ENGINE})
+            else ", ".join(by_names)
+        )
         found.findings[what].remedy = f"kept; rejected by {by}"
 
 

@@ -36,6 +36,8 @@ RENUMBERED: Final = "job number given before: renumbered"
 LOOSE: Final = "depends on a job that is not in the workload: dependency removed"
 TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
 
+RUNNING: Final = "runs at the start of the window: kept with the rest of its run time, not counted in figures of jobs"
+
 CUT: Final = "ran longer than requested: run time cut to the request"
 NO_REQUEST: Final = "no requested time that its run time could be cut to: dropped"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
@@ -60,6 +62,8 @@ class LogOptions:
     `profile`: delays, or parallel tasks of the same duration on processors of `speed_flops`. `format`: a name of
     `files.FORMATS` (default: by the content). `mapping`: the file with the mapping of a table.
 
+    `running_at_start`: keep the jobs that run at time 0 of the workload, too, with the rest of their run times.
+
     `size`: the number of processors to use (the other one if it is missing), or the larger of both. `run_times`: as
     logged, or cut to the requested time, which drops jobs without one.
 
@@ -77,6 +81,7 @@ class LogOptions:
     speed_flops: float = 1e9
     format: str | None = None
     mapping: str | None = None
+    running_at_start: bool = False
     size: Size = "allocated"
     run_times: RunTimes = "logged"
     unknown_runtime_s: float | None = None
@@ -106,6 +111,7 @@ class LogOptions:
         """Return the options that apply to a format, for the workload file."""
         made: dict[str, Any] = {"walltimes": str(self.walltimes), "size": self.size}
         made |= {"run_times": self.run_times} if self.run_times != "logged" else {}
+        made |= {"running_at_start": True} if self.running_at_start else {}
         made |= {"unknown_runtime": self.unknown_runtime_s} if self.unknown_runtime_s is not None else {}
         made |= {"memory_unit": self.memory_unit} if kind == "SWF" else {}
         made["duplicates"] = self.duplicates

@@ -22,6 +22,7 @@ from pybatsched.workload.formats.conversion import (
     OTHER_SIZE,
     RAISED,
     RENUMBERED,
+    RUNNING,
     TOO_LARGE,
     LogOptions,
     MemoryUnit,
@@ -34,7 +35,7 @@ from pybatsched.workload.logs.dependencies import Ids
 from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable, applying, first_of, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Fate, Report
-from pybatsched.workload.selection import MOVED, NOT_COUNTED, TOO_MANY, Selection
+from pybatsched.workload.selection import MOVED, NOT_COUNTED, OUTSIDE, TOO_MANY, Selection
 from pybatsched.workload.walltimes import plain, tidy
 
 UNKNOWN: Final = "unknown run time: set to the given one"
@@ -177,6 +178,8 @@ class _Conversion:
         times = tidied(times - origin_at) if origin_at else times
         limit = first_of(selection.limits(pl.lit(times), pl.col("n_procs")))
         rows = rows.with_columns(pl.coalesce("dropped_by", limit))
+        running = self._running(rows, origin_at) if self._options.running_at_start else rows.clear()
+        rows = rows.filter(~pl.col("place").is_in(running["place"].implode())) if len(running) else rows
         dropped_by = rows["dropped_by"].drop_nulls().unique().to_list()
         report.add(applying(rows, {rule: pl.col("dropped_by") == rule for rule in dropped_by}, "dropped"))
         kept = rows.filter(pl.col("dropped_by").is_null()) if dropped_by else rows
@@ -190,7 +193,31 @@ class _Conversion:
         too_many = TOO_MANY.format(quantity(most, "job"))
         report.add(applying(kept[most:].sort("place"), {too_many: pl.lit(value=True)}, "dropped"))
         report.add(applying(kept[:most].sort("place"), {MOVED: pl.col("is_moved")}, "changed"))
-        return kept[:most], origin_at
+        report.add(applying(running.sort("place"), {RUNNING: pl.lit(value=True)}, "noted"))
+        return pl.concat([running, kept[:most]], how="diagonal") if len(running) else kept[:most], origin_at
+
+    def _running(self, rows: pl.DataFrame, origin_at: float) -> pl.DataFrame:
+        """Return the jobs that run when the selected ones begin, in order of their starts, with what is left of them.
+
+        They are jobs that the window leaves out because they were submitted before it.
+        """
+        selection = self._selection
+        begin_at = origin_at + max((selection.from_at or 0) - selection.warm_up_s, 0)
+        first_at = min(rows.filter(pl.col("dropped_by").is_null())["subtime"], default=begin_at)
+        begin_at = selection.moved_by(origin_at, first_at) or begin_at
+        started_at = pl.col("subtime") + pl.col("wait_s")
+        is_running = (pl.col("wait_s") >= 0) & (started_at < begin_at) & (started_at + pl.col("run_s") > begin_at)
+        others = first_of(replace(selection, from_at=None, to_at=None).limits(pl.col("subtime"), pl.col("n_procs")))
+        found = rows.filter((pl.col("dropped_by") == OUTSIDE) & is_running & others.is_null())
+        ran_s = pl.lit(begin_at) - started_at
+        return found.sort(started_at, maintain_order=True).with_columns(
+            pl.lit(float(begin_at)).alias("subtime"),
+            (pl.col("run_s") - ran_s).alias("run_s"),
+            pl.when(pl.col("requested_s") > 0).then(pl.max_horizontal(pl.col("requested_s") - ran_s, _LEAST_S)),
+            pl.lit(None, pl.Float64).alias("wait_s"),
+            pl.lit(value=True).alias("is_running"),
+            pl.lit(value=False).alias("is_moved"),
+        )
 
     def _plan(self) -> None:
         """Set run times, walltimes, estimates and numbers of the jobs, and count changes."""
@@ -220,7 +247,10 @@ class _Conversion:
             is_planned = jobs["requested_s"].is_not_null() | ~jobs["is_unknown"]
             given = (pl.when(is_planned).then(name) for name in ("walltime_s", "estimate_s"))
             times = times.select(*given, pl.when(is_planned).then("changed").otherwise(pl.lit(UNPLANNED)))
-        self._jobs = self._with_numbers(jobs.hstack(times))
+        self._jobs = jobs = self._with_numbers(jobs.hstack(times))
+        if "is_running" in jobs.columns:
+            names = [one for one in ("depends_on", "think_s", "eligible_from", "array_limit") if one in jobs.columns]
+            self._jobs = jobs.with_columns(pl.when(pl.col("is_running").is_null()).then(one) for one in names)
         rules = {
             RAISED: pl.col("is_raised"),
             UNKNOWN: pl.col("is_unknown"),
@@ -308,9 +338,12 @@ class _Conversion:
         times, selection = self._jobs["subtime"], self._selection
         by_s = selection.moved_by(self._origin_at, times[0]) if len(times) else 0
         is_counted = selection.counted(self._log.source, times, self._origin_at)
-        if is_counted is not None:
-            self._jobs = self._jobs.with_columns(pl.Series("is_counted", is_counted))
-            self._count("noted", {NOT_COUNTED: ~pl.col("is_counted")})
+        has_running = "is_running" in self._jobs.columns
+        if is_counted is not None or has_running:
+            is_running = pl.col("is_running").fill_null(value=False) if has_running else pl.lit(value=False)
+            counted = pl.Series("is_counted", is_counted or [True] * len(times))
+            self._jobs = self._jobs.with_columns(counted).with_columns(pl.col("is_counted") & ~is_running)
+            self._count("noted", {NOT_COUNTED: ~pl.col("is_counted") & ~is_running})
             self._jobs = self._jobs.with_columns(pl.col("is_counted").alias("evaluated"))
         if by_s:
             self._jobs = self._jobs.with_columns(tidied(times - by_s))
@@ -338,6 +371,10 @@ class _Conversion:
         fields |= {
             name: pl.when(~pl.col(column).str.contains(_MINUS_ONE)).then(column) for name, column in log.extras.items()
         }
+        if "is_running" in rows.columns:
+            fields["running_at_start"] = pl.col("is_running")
+            if "node_list" in rows.columns:
+                fields["node_list"] = pl.when("is_running").then("node_list")
         others = {"depends_on": "depends_on", "think_time": "think_s", "evaluated": "evaluated"}
         fields |= {name: pl.col(column) for name, column in others.items() if column in rows.columns}
         readers = dict.fromkeys(_LABELS, _label) if log.format == "SWF" else {}

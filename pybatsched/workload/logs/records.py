@@ -36,7 +36,7 @@ AMBIGUOUS: Final = (
 MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
 
 #: The names of text fields, which jobs keep.
-LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency")
+LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency", "node_list")
 #: The columns of sizes.
 SIZE_COLUMNS: Final = tuple(
     f"{kind}_{unit}" for kind in ("allocated", "requested") for unit in ("cores", "nodes", "gpus")

@@ -227,6 +227,7 @@ _LABELS: Final = {
     "job_name": ("JobName",),
     "exit_code": ("ExitCode",),
     "dependency": ("Dependency",),
+    "node_list": ("NodeList",),
 }
 LOST_STEPS: Final = "a step whose job has no line: ignored"
 _ROWS: Final = 1 << 16
