@@ -298,18 +298,19 @@ class _Conversion:
         The eligible time of a job that depends on others, or whose array has a limit, is a result of the schedule in
         the log. Such a job has that of the first task of its array, or none.
         """
-        is_last = pl.col("attempt").fill_null(1) == pl.col("attempt").fill_null(1).max().over("given_id")
-        array = pl.when(pl.col("task").is_not_null() & is_last).then(pl.col("id").str.replace(r"_[0-9]+$", ""))
+        is_last = pl.col("attempt").is_null() | (pl.col("attempt") == pl.col("attempt").max().over("given_id"))
+        array = pl.when(pl.col("task").is_not_null() & is_last).then(
+            pl.col("id").str.replace(r"_[0-9]+(-[0-9]+)?$", "")
+        )
         limits = self._whole.jobs.group_by("number").agg(pl.col("array_limit").max().alias("limit"))
         jobs = jobs.with_columns(array.alias("array")).drop("array_limit")
         jobs = jobs.join(limits, on="number", how="left", maintain_order="left")
         jobs = jobs.with_columns(pl.when(pl.col("array").is_not_null()).then("limit").alias("array_limit"))
-        found = Ids(jobs)
-        texts = jobs["dependency"].to_list()
-        made = [
-            (None, False) if text is None else found.dependency(own, task, text)
-            for own, task, text in zip(jobs["id"], jobs["task"], texts, strict=True)
-        ]
+        made: list[tuple[str | None, bool]] = [(None, False)] * len(jobs)
+        if jobs["dependency"].is_not_null().any():
+            found = Ids(jobs)
+            for place, (own, task, text) in enumerate(jobs.select("id", "task", "dependency").iter_rows()):
+                made[place] = (None, False) if text is None else found.dependency(own, task, text)
         jobs = jobs.with_columns(
             pl.Series("depends_on", [one for one, _ in made], dtype=pl.String),
             pl.Series("is_loose", [is_loose for _, is_loose in made], dtype=pl.Boolean),

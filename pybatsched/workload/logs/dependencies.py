@@ -23,16 +23,23 @@ class Ids:
     def __init__(self, jobs: pl.DataFrame) -> None:
         self._has_names = bool(jobs["name"].is_not_null().any())
         self._ids: dict[str, list[str]] = {}
-        if not jobs["dependency"].is_not_null().any():
-            return
         last: dict[str, str] = {}
-        rows = jobs.select("id", "number", "name", "task", "array", "given_id")
-        for own, number, name, task, array, given in rows.iter_rows():
+        tasks: dict[str, list[str]] = {}  # of arrays
+        requeued = set[str]()
+        rows = jobs.select("id", "number", "name", "task", "array", "given_id", "attempt")
+        for own, number, name, task, array, given, attempt in rows.iter_rows():
             last[given] = own
             if name is None and task is None and given != str(number):
                 self._ids.setdefault(str(number), []).append(own)  # a part of a heterogeneous job
             elif array is not None:
-                self._ids[str(number)] = self._ids[f"{number}_*"] = [array]
+                tasks.setdefault(str(number), []).append(own)
+                self._ids[str(number)] = [array]
+            if attempt is not None:
+                requeued.add(str(number))
+        for number, own_tasks in tasks.items():
+            if number in requeued:  # some tasks are submitted later, and the array seems to be over before
+                self._ids[number] = own_tasks
+            self._ids[f"{number}_*"] = self._ids[number]
         self._ids |= {given: [own] for given, own in last.items()}
 
     def dependency(self, own: str, task: int | None, text: str) -> tuple[str | None, bool]:

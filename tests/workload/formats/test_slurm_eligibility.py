@@ -115,6 +115,18 @@ def test_conditions_with_the_ids_of_the_workload(tmp_path: Path, after: str, mad
         assert job.get("depends_on") == made
 
 
+def test_a_task_that_was_requeued_is_one_of_its_array(tmp_path: Path) -> None:
+    lines = [
+        line("1_1", 0, 10, state="PREEMPTED"),
+        line("1_1", 10, 20),
+        line("1_2", 0, 5),
+        line("2", 1, after="afterok:1"),
+    ]
+    jobs, _ = jobs_of(tmp_path, *lines)
+    assert {job["id"]: job.get("array") for job in jobs} == {"1_1": None, "1_1-2": "1", "1_2": "1", "2": None}
+    assert starts(tmp_path, *lines) == {"1_1": 0, "1_1-2": 10, "1_2": 0, "2": 30}
+
+
 def test_tasks_that_follow_tasks(tmp_path: Path) -> None:
     lines = [line(f"1_{task}", 0, 10 + task) for task in (1, 2, 3)]
     lines += [line(f"2_{task}", 1, 5, after="aftercorr:1") for task in (1, 2, 3)]
