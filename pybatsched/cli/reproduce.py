@@ -105,7 +105,7 @@ def _run_all(args: argparse.Namespace) -> int:
         return max(codes)
     path = output / f"studies{'-quick' if args.quick else ''}.html"
     lines = [study_page.summary_of(outcome, f"{folder}/report.html") for folder, outcome in outcomes.items()]
-    write_text(path, [page.of_studies(lines)])
+    write_text(path, [page.of_studies(lines, is_quick=args.quick)])
     print(f"the page: {path}")
     return max(codes)
 

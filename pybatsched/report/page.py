@@ -38,9 +38,9 @@ def of_study(store: Store, outcome: StudyOutcome) -> str:
     return _page(outcome.study.title, sections, "page.css", "study.css")
 
 
-def of_studies(rows: Iterable[Mapping[str, str]]) -> str:
+def of_studies(rows: Iterable[Mapping[str, str]], *, is_quick: bool = False) -> str:
     """Return the page over all studies, with a line for each (`study.summary_of`)."""
-    return _page("Published studies", study.overview(rows), "page.css", "study.css")
+    return _page("Published studies", study.overview(rows, is_quick=is_quick), "page.css", "study.css")
 
 
 def _page(title: str, sections: Sequence[str], *style_files: str) -> str:

@@ -85,7 +85,7 @@ _LEGEND: Final = (
 )
 
 
-def overview(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def overview(rows: Iterable[Mapping[str, Any]], *, is_quick: bool = False) -> list[str]:
     """Return the sections of the page over all studies: a line for each, as `summary_of` returns it."""
     head = "".join(f'<th class="text">{name}</th>' for name in ("study", "about", "result", "time"))
     lines = []
@@ -96,7 +96,8 @@ def overview(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         lines.append("".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, cells, strict=True)))
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
     table = f'<table id="studies"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
-    return [f'<div class="wide">{table}</div>']
+    note = [f'<p class="note">{_QUICK}</p>'] if is_quick else []
+    return [*note, f'<div class="wide">{table}</div>']
 
 
 def summary_of(outcome: StudyOutcome, page: str) -> dict[str, str]:

@@ -532,5 +532,6 @@ def test_all_studies_in_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "easy             Confirmed: the claim holds.\n" in done.stdout
     page = (tmp_path / "out" / "studies-quick.html").read_text()
     assert '<a href="reproduce-easy-quick/report.html">easy</a>' in page
+    assert "Quick version on random workloads" in page
     assert (tmp_path / "out" / "reproduce-easy-quick" / "report.html").exists()
     assert run_cli("reproduce", "easy", "--all").returncode == 2
