@@ -177,7 +177,7 @@ def _rows(shown: _Shown, frames: Iterator[str], *, are_means: bool) -> list[str]
     sections = []
     if shown.named:
         parts = [part for one, found in shown.named for part in [next(frames) for _ in found] or [_missing(one)]]
-        sections.append(f'<div class="row ends">{"".join(parts)}</div>')
+        sections.append(f'<div class="row">{"".join(parts)}</div>')
     for subject, found in shown.by_subject.items():
         parts = [next(frames) for _ in found]
         if not are_means:
@@ -186,7 +186,7 @@ def _rows(shown: _Shown, frames: Iterator[str], *, are_means: bool) -> list[str]
             if shown.compared and not any(chart.is_ratio for chart in found):
                 why = f"No ratios: {shown.compared} did not run on the same platforms, workloads and seeds."
                 parts.append(f'<p class="note">{html.escape(why)}</p>')
-        sections.append(f'<div class="row ends">{"".join(parts)}</div>')
+        sections.append(f'<div class="row">{"".join(parts)}</div>')
     return sections
 
 
