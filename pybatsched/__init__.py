@@ -48,6 +48,16 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState, user_of as user_of
     from pybatsched.core.model_refs import model_at as model_at
+    from pybatsched.core.nodes import (
+        PLAIN as PLAIN,
+        FreeNodes as FreeNodes,
+        Node as Node,
+        NodePart as NodePart,
+        NodeRequest as NodeRequest,
+        Nodes as Nodes,
+        NodeShare as NodeShare,
+        set_of as set_of,
+    )
     from pybatsched.core.options import Options as Options
     from pybatsched.core.policy import API_VERSION as API_VERSION, BatsimFeature as BatsimFeature, Policy as Policy
     from pybatsched.core.predictions import (
@@ -89,6 +99,7 @@ if TYPE_CHECKING:
         QueuePolicy as QueuePolicy,
         take_out as take_out,
     )
+    from pybatsched.policies.node_profile import Booking as Booking, NodeProfile as NodeProfile, Step as Step
     from pybatsched.policies.observations import Observation as Observation, observe as observe
     from pybatsched.policies.orders import (
         QueueOrder as QueueOrder,
@@ -120,6 +131,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState user_of",
     "core.model_refs": "model_at",
+    "core.nodes": "PLAIN FreeNodes Node NodePart NodeRequest NodeShare Nodes set_of",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy",
     "core.derive": "load_note",
@@ -135,6 +147,7 @@ _MODULES = {
     "policies.freed_intervals": "FreedIntervals",
     "policies.loading": "agent_of",
     "policies.local_scheduler": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
+    "policies.node_profile": "Booking NodeProfile Step",
     "policies.observations": "Observation observe",
     "policies.queue_options": "ChoiceOptions Order QueueFields QueueOptions",
     "policies.orders": "QueueOrder RankedJobs parse_order",

@@ -163,7 +163,7 @@ class FakeBatsim:
             assert found is not None
         else:
             try:
-                found = uniform(operator.index(self.n_procs), properties=self.hosts)
+                found = uniform(operator.index(self.n_procs) or len(self.hosts), properties=self.hosts)
             except TypeError:
                 raise InputError(f"n_procs is {self.n_procs!r:.40}; expected a whole number of processors") from None
         if self.energy:

@@ -59,7 +59,7 @@ OTHERS = {
     "Partition": "add_running change_estimate remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at "
-        "is_retired retire_profile hand_over"
+        "is_retired retire_profile hand_over use_nodes inherit"
     ),
     "Job": ("from_fields load n_derived n_held prediction queued_in rest restarts segment whole"),
     "IntervalSet": "",

@@ -21,6 +21,7 @@ from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
 from pybatsched.cli import build_parser
+from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.errors import InputError
 from pybatsched.policies.learning import FEATURES
 from pybatsched.policies.predictions import CORRECTORS, PREDICTORS
@@ -208,6 +209,16 @@ def test_examples_of_the_pages_on_policies_hold() -> None:
         for number, example in enumerate(examples, 1):
             exec(compile(example, f"example {number} of {page}", "exec"), shared)
         assert len(examples) == {"docs/policies.md": 9, studies[0]: 2, studies[1]: 1}[page]
+
+
+def test_examples_of_the_page_on_nodes_hold() -> None:
+    page = (ROOT / "docs" / "nodes.md").read_text()
+    shared: dict[str, object] = {}
+    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    for number, example in enumerate(examples, 1):
+        exec(compile(example, f"example {number} of docs/nodes.md", "exec"), shared)
+    assert len(examples) == 2
+    assert [name for name in REQUEST_FIELDS if f"| `{name}` |" not in page] == []
 
 
 def test_the_page_on_workloads_describes_the_order_at_one_instant() -> None:

@@ -55,7 +55,7 @@ _JsonTable = Annotated[
 
 
 class PlatformTable(PartWithSettings):
-    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload."""
+    """A machine: equal processors, a name or file as for -p, groups of nodes, or the machine of the workload."""
 
     RECORD = MachineSpec
     SETTINGS: ClassVar = {"machine": keys_of(MachineSpec)}
@@ -67,12 +67,18 @@ class PlatformTable(PartWithSettings):
 
     @model_validator(mode="after")
     def _one_source(self) -> PlatformTable:
-        sources = {"procs": self.machine.n_procs, "platform": self.machine.platform, "of_workload": self.of_workload}
+        machine = self.machine
+        sources = {
+            "procs": machine.n_procs,
+            "platform": machine.platform,
+            "nodes": machine.nodes,
+            "of_workload": self.of_workload,
+        }
         given = [name for name, value in sources.items() if value not in {None, False}]
         if len(given) != 1:
             found = " and ".join(given) or "none of them"
-            raise ValueError(f"expected one of procs, platform and of_workload = true, found {found}")
-        if self.alpha and self.machine.platform is not None:
+            raise ValueError(f"expected one of procs, platform, nodes and of_workload = true, found {found}")
+        if self.alpha and (machine.platform is not None or machine.nodes is not None):
             raise ValueError(
                 "alpha: works only with procs or of_workload (`pybatsched platform generate` writes platform files)"
             )

@@ -12,6 +12,7 @@ from pybatsched.cli.common.arguments import Command
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
+from pybatsched.machines.nodes import EXAMPLE, machine_of_nodes
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
 from pybatsched.platform import check, describe
 from pybatsched.platform.model import DEFAULT_MASTER
@@ -37,6 +38,7 @@ examples:
   pybatsched platform generate ricc --unit node --output ricc.xml
   pybatsched platform generate intrepid --scale 0.1 --output small.xml       a tenth of the nodes, of each class
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
+  pybatsched platform generate --nodes '4 x 16 cores 64 GB, 2 x 32 cores 128 GB 4 gpus:a100' --output nodes.xml
   pybatsched platform generate sx-aurora --energy --batsim 4.0 --output power.xml
 
 By default the network takes no simulated time, neither for Batsim's messages nor for the communication of jobs. With
@@ -115,7 +117,9 @@ def _printable(text: str) -> str:
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     machines = ", ".join(machine.name for machine in MACHINES)
-    add("name", metavar="NAME", help=f"a machine: {machines}; or all, to write all included platforms into a directory")
+    text = f"a machine: {machines}; or all, to write all included platforms into a directory"
+    add("name", metavar="NAME", nargs="?", default="", help=text)
+    add("--nodes", default="", metavar="GROUPS", help=f"instead of a machine: nodes, such as '{EXAMPLE}'")
     add("--unit", default="", metavar="UNIT", help="what a host is: core, node, … (default: the machine's first unit)")
     text = "add hosts with the highest ids until they are this share of all hosts, for a redirection group"
     add("--alpha", type=arguments.number, default=0.0, metavar="A", help=text)
@@ -135,7 +139,9 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
 def _generate(args: argparse.Namespace) -> int:
     if args.name == "all":
         return _generate_all(args)
-    machine, named = names.machine_of(args.name)
+    if bool(args.name) == bool(args.nodes):
+        raise InputError("platform generate: expected either the name of a machine or --nodes")
+    machine, named = (machine_of_nodes(args.nodes), Variant()) if args.nodes else names.machine_of(args.name)
     if named.unit and args.unit not in {"", named.unit}:
         raise InputError(f"{args.name}: its unit is {named.unit}; expected no other --unit, found {args.unit}")
     variant = Variant(

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(group: arguments.Group) -> None:
     """Describe the options for the machine, the workloads and the end of the simulation."""
-    arguments.add_settings(group, MachineSpec, ["platform", "n_procs"])
+    arguments.add_settings(group, MachineSpec, ["platform", "n_procs", "nodes"])
     inputs.add_workloads(group)
     arguments.add_settings(group, MachineSpec, ["units", "events", "master_host", "roles", "mmax", "mmax_workload"])
     arguments.add_settings(group, RunSpec, ["stop_at", "allow_empty"])

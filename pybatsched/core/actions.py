@@ -227,7 +227,7 @@ class Actions:
         """Start a job of a reservation, in no partition: the policy does not know it."""
         start_job(job, self.now, procs, reason)
         self.jobs.n_running += 1
-        self.cluster.inherited[job.id] = job
+        self.cluster.inherit(job)
         self.cluster.change_machines()
         self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
 

@@ -16,6 +16,7 @@ from pybatsched.errors import InputError, RemoteProtocolError
 if TYPE_CHECKING:
     from pybatsched.core.events import Resource, SimulationBegins
     from pybatsched.core.jobs import Job
+    from pybatsched.core.nodes import Nodes
 
 
 class Window(NamedTuple):
@@ -196,6 +197,8 @@ class Cluster:
         self.repairs: list[tuple[float, IntervalSet]] = []  # expected returns of failed processors
         #: Processors that are unavailable, asleep, reserved, drained, or held by an inherited job.
         self.away = EMPTY
+        #: The nodes, from the first job on that requests memory, GPUs or whole nodes; None before.
+        self.nodes: Nodes | None = None
 
     @classmethod
     def from_begins(cls, event: SimulationBegins) -> Cluster:
@@ -343,6 +346,8 @@ class Cluster:
             partition.n_free -= segment.n_held
         partition.add_running(job)
         partition.n_changes += 1
+        if self.nodes is not None:
+            self.nodes.occupy(job)
 
     def vacate(self, job: Job, now: float) -> None:
         """Free a job's processors, except absent ones and those that other jobs share. O(k + log running)."""
@@ -352,6 +357,8 @@ class Cluster:
         segment = job.segment
         if segment.partition is None:
             del self.inherited[job.id]
+            if self.nodes is not None:
+                self.nodes.vacate(job, EMPTY)
             self.change_machines()
             return
         partition = self.partitions[segment.partition.name]
@@ -370,6 +377,31 @@ class Cluster:
         partition.free = partition.free | back
         partition.n_free += n_back
         partition.n_changes += 1
+        if self.nodes is not None:
+            self.nodes.vacate(job, back)
+
+    def use_nodes(self, nodes: Nodes) -> None:
+        """Count from now on what is free on nodes. O(running + nodes)."""
+        self.nodes = nodes
+        for partition in self.partitions.values():
+            for job in partition.running_jobs:
+                nodes.occupy(job)
+        for job in self.inherited.values():
+            nodes.occupy(job)
+        nodes.count_cores(self._free())
+
+    def _free(self) -> IntervalSet:
+        """Return the free processors of all partitions. O(k)."""
+        found = EMPTY
+        for partition in self.partitions.values():
+            found = found | partition.free
+        return found
+
+    def inherit(self, job: Job) -> None:
+        """Keep a running job in no partition, until it ends. `change_machines` must follow. O(1)."""
+        self.inherited[job.id] = job
+        if self.nodes is not None:
+            self.nodes.occupy(job)
 
     def hand_over(self, running: Iterable[Job], takes: Callable[[Job], bool]) -> None:
         """Put running jobs into new partitions, in which no job runs yet, or inherit them. O(running * k)."""
@@ -382,7 +414,7 @@ class Cluster:
                 self.occupy(job, job.started_at)
             else:
                 job.segment.partition = None
-                self.inherited[job.id] = job
+                self.inherit(job)
         self.away = EMPTY
         self.change_machines()
 
@@ -420,6 +452,8 @@ class Cluster:
                     returned = returned - job.procs
             partition.free = free | returned
             partition.n_free = len(partition.free)
+        if self.nodes is not None and changed:
+            self.nodes.count_cores(self._free())
         if self.window_ends or self.repairs:
             self.show_returning()
 
@@ -450,6 +484,8 @@ class Cluster:
                 held = held | job.procs
             assert partition.free == partition.procs - held - self.away, f"free set of {partition} is wrong"
             assert partition.n_free == len(partition.free)
+        if self.nodes is not None:
+            self.nodes.check(self._free())
 
 
 def _time(known: tuple[float, IntervalSet]) -> float:

@@ -35,6 +35,8 @@ class FieldCheck:
         else:
             self._check = self._loaded()
             names, self._plans, self._always = self._check.names, self._check.plans, self._check.has_required
+        #: The fields of the model.
+        self.names = names
         self._own = names - {"estimate"} if self._plans else names
 
     def _loaded(self) -> ModelCheck:

@@ -99,6 +99,11 @@ class IntervalSet:
         return cls._of(bounds)
 
     @classmethod
+    def of_intervals(cls, intervals: Iterable[tuple[int, int]]) -> IntervalSet:
+        """Return the union of half-open intervals, none of them empty, in any order. O(n log n)."""
+        return cls._of(_joined(intervals))
+
+    @classmethod
     def _of(cls, bounds: list[int], n: int = -1) -> Self:
         """Wrap sorted bounds that are never changed again, and the number of members if it is known. O(1)."""
         self = cls.__new__(cls)
@@ -195,6 +200,14 @@ class IntervalSet:
                 j += 2
         return self._of(bounds)
 
+    def between(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Return the half-open intervals of the members from `start` to before `stop`. O(log k), plus these."""
+        bounds = self._bounds
+        i = bisect_right(bounds, start) & ~1
+        while i < len(bounds) and bounds[i] < stop:
+            yield max(bounds[i], start), min(bounds[i + 1], stop)
+            i += 2
+
     def issubset(self, other: IntervalSet) -> bool:
         """Return whether every member is in other too. O(k log k)."""
         mine, theirs = self._bounds, other._bounds
@@ -263,8 +276,12 @@ def _integer(value: Any) -> int:
 
 def _merged(a: list[int], b: list[int]) -> list[int]:
     """Unite two sets of runs in one pass; sorting two sorted lists together is linear."""
+    return _joined([*zip(a[::2], a[1::2], strict=True), *zip(b[::2], b[1::2], strict=True)])
+
+
+def _joined(intervals: Iterable[tuple[int, int]]) -> list[int]:
     bounds: list[int] = []
-    for start, stop in sorted([*zip(a[::2], a[1::2], strict=True), *zip(b[::2], b[1::2], strict=True)]):
+    for start, stop in sorted(intervals):
         if bounds and start <= bounds[-1]:
             bounds[-1] = max(bounds[-1], stop)
         else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pybatsched.core.fields import JobFields
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
+    from pybatsched.core.nodes import Nodes
     from pybatsched.core.predictions import Predictions
 
 #: The version of this interface. It changes when a policy may have to be changed.
@@ -92,6 +93,9 @@ class Policy:
     manages_registration: ClassVar[bool] = False
     #: Set it if the policy itself calls `predictions` at submissions and ends, and corrects predictions.
     drives_predictions: ClassVar[bool] = False
+    #: Set it if the policy places jobs by memory, GPUs and whole nodes (`cluster.nodes`). For others these requests of
+    #: jobs are ignored, and the user is told so.
+    plans_nodes: bool = False
     #: Set it to false if the engine must not start a job on other processors than those of the decision: it then delays
     #: a start that would break a reservation of hosts.
     takes_any_procs: ClassVar[bool] = True
@@ -109,6 +113,12 @@ class Policy:
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Handle the submission of a job, which now waits."""
+
+    def on_requests(self, nodes: Nodes, now: float) -> None:
+        """Handle that a job requests memory, GPUs or whole nodes, before its submission (only with `plans_nodes`).
+
+        From now on `nodes` says what is free on each node. This comes once, at the first such job.
+        """
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free.

@@ -26,11 +26,13 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.nodes import PLAIN
 from pybatsched.errors import PolicyError, setting
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
+    from pybatsched.core.nodes import Nodes
 
 
 class Violation(Exception):  # noqa: N818  the engine converts it to a PolicyError
@@ -171,8 +173,16 @@ class Validator:
             raise Violation("right number", "the decision has no processors; expected at least one", job=job)
         for partition in self.cluster.partitions.values():
             if procs.issubset(partition.free):
+                if self.cluster.nodes is not None:
+                    self._check_nodes(self.cluster.nodes, procs, job)
                 return
         self._explain_unusable(procs, job)
+
+    def _check_nodes(self, nodes: Nodes, procs: IntervalSet, job: Job) -> None:
+        """Check that the nodes of free processors have what the job requests."""
+        problem = nodes.problem(nodes.requests.get(job.id, PLAIN), procs)
+        if problem is not None:
+            raise Violation("node resources", f"job {job.id} cannot start on {procs}: {problem}", job=job)
 
     def _explain_unusable(self, procs: IntervalSet, job: Job) -> None:
         """Raise the violation for processors that are not all free in one partition, unless they may be shared."""

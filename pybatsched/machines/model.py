@@ -43,7 +43,10 @@ class NodeClass:
 
 @dataclass(frozen=True, slots=True)
 class HostUnit:
-    """What one host represents: a core (`n_nodes` 0), or nodes. `group` numbers groups of hosts."""
+    """What one host represents: a core (`n_nodes` 0), or nodes.
+
+    `group` is a property that numbers groups of hosts, and their size; 0 for the cores of a node.
+    """
 
     name: str
     n_nodes: int = 1

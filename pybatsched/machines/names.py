@@ -11,6 +11,7 @@ from pathlib import Path
 from pybatsched.errors import InputError, did_you_mean
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.model import Machine
+from pybatsched.machines.nodes import machine_of_nodes
 from pybatsched.machines.write import Variant, platform_xml
 from pybatsched.platform import xml
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
@@ -33,6 +34,11 @@ class Source:
     def read(self, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None) -> Platform:
         """Read the platform, see `pybatsched.platform.xml.parse`."""
         return xml.parse(self.data(), self.name, master=master, roles=roles)
+
+
+def of_nodes(text: str) -> Source:
+    """Return the platform of a machine that is described by its nodes. Raises InputError."""
+    return Source("nodes", None, platform_xml(machine_of_nodes(text), Variant()))
 
 
 def find(name: str, *, energy: bool = False) -> Source:

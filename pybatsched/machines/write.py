@@ -178,9 +178,11 @@ def _clusters(machine: Machine, unit: HostUnit, rows: Sequence[_Row], variant: V
 def _groups(unit: HostUnit, group: tuple[str, int], rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
     """Yield a cluster for each group of hosts, numbered over all rows; the last of a row may be smaller."""
     key, size = group
-    sizes = [min(size, row.n_hosts - at) for row in rows for at in range(0, row.n_hosts, size)]
-    owners = [row for row in rows for _ in range(0, row.n_hosts, size)]
-    for index, (number, n, row) in enumerate(zip(equal_width(len(sizes)), sizes, owners, strict=True)):
+    found = []
+    for row in rows:
+        most = size or row.part.cores_per_node
+        found += [(min(most, row.n_hosts - at), row) for at in range(0, row.n_hosts, most)]
+    for index, (number, (n, row)) in enumerate(zip(equal_width(len(found)), found, strict=True)):
         properties = {key: str(index), **_properties(row, unit, variant)}
         name = f"{key}{number}"
         yield _Cluster(name, f"{name}-", equal_width(n), row.part.core_speed, _cores(row.part, unit), properties)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
-from pybatsched.core.model_refs import COMMON, DefaultOptions, model_at
+from pybatsched.core.model_refs import COMMON, DefaultOptions, model_at, object_at
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.failures import FIRST, rule_of
 from pybatsched.errors import InputError, PolicyError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.nodes import Nodes
     from pybatsched.policies.queue_options import QueueOptions
 
 
@@ -84,6 +85,8 @@ class LocalScheduler(ABC):
     reserves: ClassVar[bool] = False
     #: Whether the rule may reject a job that is already in its queue.
     rejects_later = False
+    #: The place ``module:class`` of the scheduler for jobs that request memory, GPUs or whole nodes. Not inherited.
+    on_nodes: ClassVar[str] = ""
     #: Whether `planned_start` is a guarantee: no job starts later than any earlier `planned_start`, as long as jobs end
     #: by their estimates, machines stay available, and no job is put in front of the queue or started past it.
     promises: bool = False
@@ -146,6 +149,11 @@ class LocalScheduler(ABC):
         insort(self.queue, entry)
         job.queued_in = self.partition
         self._n_changes += 1
+
+    def take_queue_of(self, other: LocalScheduler) -> None:
+        """Take over the queue of another scheduler of this partition. Call it before any submission."""
+        self.queue, self._entries, self._n_arrivals = other.queue, other._entries, other._n_arrivals
+        self._assumed = other._assumed
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Remove a waiting job from the queue. O(log queue)."""
@@ -457,6 +465,12 @@ class LocalPolicy(QueuePolicy):
     scheduler: ClassVar[type[LocalScheduler]]
     local: LocalScheduler
 
+    @property
+    def plans_nodes(self) -> bool:  # type: ignore[override]  # it depends on the scheduler
+        """Whether there is a scheduler for jobs that request memory, GPUs or whole nodes."""
+        found = getattr(self, "scheduler", None)
+        return found is not None and "on_nodes" in vars(found)
+
     def on_begin(self, cluster: Cluster) -> None:
         """Create one partition of all processors."""
         self.local = self.scheduler(cluster.add_partition("all", cluster.procs), self.options)
@@ -465,6 +479,13 @@ class LocalPolicy(QueuePolicy):
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Queue the job, or reject it if it can never start."""
         self.submit_to(self.local, job, now)
+
+    def on_requests(self, nodes: Nodes, now: float) -> None:  # noqa: ARG002
+        """Use the scheduler for nodes from now on."""
+        before = self.local
+        self.local = object_at(self.scheduler.on_nodes)(before.partition, self.options, nodes)
+        self.local.take_queue_of(before)
+        self.locals = [self.local]
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Notify the scheduler."""

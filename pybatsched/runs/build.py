@@ -176,6 +176,10 @@ def platform_of(spec: MachineSpec) -> Platform | None:
 
         source = names.find(spec.platform, energy=spec.energy)
         platform = source.read(master=spec.master_host, roles=roles.read_roles(spec.roles))
+    elif spec.nodes is not None:
+        from pybatsched.machines import names  # noqa: PLC0415  as above
+
+        platform = names.of_nodes(spec.nodes).read()
     elif spec.n_procs is not None:
         platform = model.uniform(spec.n_procs)
     else:
@@ -341,6 +345,8 @@ def digests(machine: MachineSpec, jobs: Sequence[Jobs]) -> dict[str, list[dict[s
         from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
 
         platforms = [_digest(machine.platform, names.find(machine.platform, energy=machine.energy).data())]
+    elif machine.nodes is not None:
+        platforms = [_digest(machine.nodes, machine.nodes.encode())]
     return {
         "platform": platforms,
         "workloads": [{"file": one.copy or one.name, "sha256": one.digest} for one in jobs],

@@ -199,6 +199,16 @@ class WorkloadSpec(Checked):
         return self.load is not None or self.scale_load is not None
 
 
+def _groups_of_nodes(value: Any) -> str | None:
+    from pybatsched.machines.nodes import machine_of_nodes  # noqa: PLC0415  only for runs on nodes
+
+    try:
+        machine_of_nodes(value if isinstance(value, str) else "")
+    except InputError:
+        return None
+    return str(value)
+
+
 def _failures(value: Any) -> FailureModel:
     return FailureModel.of_settings(value)
 
@@ -221,6 +231,10 @@ class MachineSpec(Checked):
         None,
         "--procs",
         alias="procs",
+    )
+    nodes: str | None = given(
+        "instead of a platform: groups of equal nodes, such as '4 x 16 cores 64 GB, 2 x 32 cores 128 GB 4 gpus:a100'",
+        Kind("groups of nodes such as '4 x 16 cores 64 GB, 1 x 8 cores 2 gpus:a100'", _groups_of_nodes, "GROUPS"),
     )
     units: Literal["core", "node", "pset"] | None = given(
         "what a host of the platform is: sizes in cores are converted to hosts, rounded up (core: no conversion; "
@@ -250,8 +264,10 @@ class MachineSpec(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_procs is not None and self.platform is not None:
-            raise InputError(f"{setting('platform')} and {setting('n_procs')}: expected only one of them, found both")
+        machines = [name for name in ("platform", "n_procs", "nodes") if getattr(self, name) is not None]
+        if len(machines) > 1:
+            found = " and ".join(map(setting, machines))
+            raise InputError(f"{found}: expected only one of them, found {len(machines) if machines[2:] else 'both'}")
         if self.platform is None:
             if self.units not in {None, "core"}:
                 raise self.works_only_with("units", setting("platform"))

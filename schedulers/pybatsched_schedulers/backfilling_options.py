@@ -1,13 +1,28 @@
-"""Options of EASY and conservative backfilling. Pydantic is slow to import, so the policies only name these models."""
+"""Options of FCFS, EASY and conservative backfilling. Policies only name these models: pydantic is slow to import."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
 from pybatsched import Order, QueueOptions, parse_order
 
 
-class EasyOptions(QueueOptions):
+class PlacementOptions(QueueOptions):
+    """Options of policies that place jobs on nodes."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    placement: Literal["best", "fewest", "order", "weight", "spread"] = Field(
+        "best",
+        description="which nodes a job gets that requests memory, GPUs or nodes: the fullest that suffice (best), as "
+        "few as possible (fewest), the first ones (order), those with the lowest weight (weight), or the emptiest, "
+        "with its processors spread evenly (spread)",
+    )
+
+
+class EasyOptions(PlacementOptions):
     """Options of EASY backfilling."""
 
     model_config = ConfigDict(defer_build=True)
@@ -19,7 +34,7 @@ class EasyOptions(QueueOptions):
     )
 
 
-class ConservativeOptions(QueueOptions):
+class ConservativeOptions(PlacementOptions):
     """Options of conservative backfilling. The order must not change while jobs wait."""
 
     model_config = ConfigDict(defer_build=True)

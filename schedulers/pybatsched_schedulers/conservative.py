@@ -61,6 +61,7 @@ class ConservativeScheduler(LocalScheduler):
     (`FreedIntervals`): O(queue * profile) at worst, after an early end in a long queue.
     """
 
+    on_nodes = "pybatsched_schedulers.on_nodes:ConservativeOnNodes"
     reserves = True
     promises = True
     #: Whether all moves of reservations at one time are counted (`_n_changes` and those of the partition).
@@ -401,7 +402,7 @@ class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 
     Options: ClassVar[type[Any]] = model_at(
-        "pybatsched_schedulers.backfilling_options:ConservativeOptions", compression=True
+        "pybatsched_schedulers.backfilling_options:ConservativeOptions", placement="best", compression=True
     )
     reserves = True
     scheduler = ConservativeScheduler

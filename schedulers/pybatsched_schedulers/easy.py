@@ -100,6 +100,8 @@ class EasyScheduler(LocalScheduler):
     that fits; `queue` itself is sorted only for queries. A backfill order that changes costs O(queue log queue).
     """
 
+    on_nodes = "pybatsched_schedulers.on_nodes:EasyOnNodes"
+
     #: The ranks of waiting jobs, only for an order that changes while they wait.
     _ranked: RankedJobs | None = None
 
@@ -330,6 +332,6 @@ class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 
     Options: ClassVar[type[Any]] = model_at(
-        "pybatsched_schedulers.backfilling_options:EasyOptions", backfill_order=None
+        "pybatsched_schedulers.backfilling_options:EasyOptions", placement="best", backfill_order=None
     )
     scheduler = EasyScheduler

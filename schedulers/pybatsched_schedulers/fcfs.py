@@ -6,9 +6,9 @@ import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, instant
+from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, instant, model_at
 
 if TYPE_CHECKING:
     from pybatsched import Partition, QueueOptions
@@ -132,6 +132,8 @@ class FcfsScheduler(LocalScheduler):
     start and end as planned, and rebuilt after an early end, an overrun or a change of machines: O(queue + running).
     """
 
+    on_nodes = "pybatsched_schedulers.on_nodes:FcfsOnNodes"
+
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         #: In any other order a later job may overtake others.
@@ -233,4 +235,7 @@ class FcfsScheduler(LocalScheduler):
 class Fcfs(LocalPolicy):
     """First come, first served, without backfilling."""
 
+    Options: ClassVar[type[Any]] = model_at(
+        "pybatsched_schedulers.backfilling_options:PlacementOptions", placement="best"
+    )
     scheduler = FcfsScheduler

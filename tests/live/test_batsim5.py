@@ -8,7 +8,7 @@ import pytest
 from support.free_links import written
 from support.grid_crowds import crowd as grid_crowd
 from support.gridded import Grid
-from support.located import Machine, Node, crowd as located_crowd
+from support.located import FileNode, Machine, crowd as located_crowd
 from support.places import GOLDEN
 from support.process import run_cli
 from support.programs import program
@@ -25,7 +25,7 @@ from pybatsched.workload.prepare import check_work, without_unused
 pytestmark = pytest.mark.batsim5
 
 POLICIES = ["fcfs", "easy", "conservative", "dbf", "ujf", "ujfb", "redirection", "reallocation"]
-MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
+MACHINE = Machine((FileNode(), FileNode(), FileNode(memory_gb=32), FileNode(8, 16, 0.25)))
 GRID = Grid({"c1": (4, 1.0), "c2": (6, 1.2), "c3": (2, 2.0)})
 #: Options of Batsim 4 that schedulers of Batsim 5 request themselves; the other known ones have the same name.
 ASKED_FOR = {

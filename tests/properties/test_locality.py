@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.locality_twin import PRESETS, Twin, TwinJob, TwinNode, TwinRules
-from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates, run_locality
+from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, FileNode, crowd, crowds, fates, run_locality
 from support.outages import outages
 from support.published_twin import PublishedTwin, by_logged_start
 
@@ -173,7 +173,7 @@ def test_the_mixed_score_is_eft_while_a_node_is_idle(
     data: st.DataObject, backfill: bool, persistence: bool, interval_s: float
 ) -> None:
     """No job is of the large node's class, so it is always idle."""
-    machine = Machine((Node(), Node(), Node()))
+    machine = Machine((FileNode(), FileNode(), FileNode()))
     workload = data.draw(crowds(machine, history=False))
     options: dict[str, Any] = {"backfill": backfill, "persistence": persistence, "interval_s": interval_s}
     with_idle = Machine((*machine.nodes, HUGE))
@@ -185,7 +185,7 @@ def test_the_mixed_score_is_eft_while_a_node_is_idle(
 @given(st.integers(0, 2**32), st.integers(1, 30), st.booleans())
 def test_the_opportunistic_score_is_eft_where_every_node_is_idle(seed: int, n_jobs: int, backfill: bool) -> None:
     """Each job comes when the last one is over."""
-    machine = Machine((Node(), Node(8, 16, 0.25), Node()))
+    machine = Machine((FileNode(), FileNode(8, 16, 0.25), FileNode()))
     workload = crowd(machine, seed, n_jobs, history=False)
     for index, job in enumerate(workload.jobs):
         job["subtime"] = 2000 * index
@@ -221,11 +221,11 @@ PUBLISHED_SCORES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 PUBLISHED_MACHINES = st.sampled_from(
     [
-        Machine((Node(),)),
-        Machine((Node(),) * 2),
-        Machine((Node(2, 16, 0.5),) * 4),
-        Machine((Node(8, 128, 0.25),) * 3),
-        Machine((Node(4, 16, 0.25), Node(4, 16, 0.5), Node(4, 16, 0.125))),
+        Machine((FileNode(),)),
+        Machine((FileNode(),) * 2),
+        Machine((FileNode(2, 16, 0.5),) * 4),
+        Machine((FileNode(8, 128, 0.25),) * 3),
+        Machine((FileNode(4, 16, 0.25), FileNode(4, 16, 0.5), FileNode(4, 16, 0.125))),
     ]
 )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.located import DYNAMIC, Fate, Machine, Node, fates
+from support.located import DYNAMIC, Fate, Machine, FileNode, fates
 from support.logs import rackham_line, rackham_workload
 from support.places import SHARED_CASES, TRACES
 
@@ -17,7 +17,7 @@ from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.formats import batsim4
 from pybatsched_studies.locality import rackham
 
-TWO = Machine((Node(), Node()))
+TWO = Machine((FileNode(), FileNode()))
 DAY = TRACES / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
 
 
@@ -74,7 +74,7 @@ def test_history_with_the_logged_start_of_the_head_goes_before_it(logged: tuple[
 
 def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     """Node 0 is free now, node 1 at 40 with the file. By its own multipliers node 1 would lose; it wins by EFT's."""
-    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
+    machine = Machine((FileNode(4, 16, 0.0625), FileNode(4, 16, 0.0625), FileNode(4, 16, 0.0625)))
     jobs = Workload().job("a", n=4, s=99, walltime=40, input_file="g", input_size_gb=4, history_node=1)
     jobs.job("b", n=4, s=99, walltime=40, input_file="f", input_size_gb=4, history_node=2)
     jobs.job("j", n=4, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
@@ -90,7 +90,7 @@ def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
 
 def test_the_rest_of_a_load_is_counted_from_now() -> None:
     """At 62, when node 1 is free, 2 of 64 s would be left; from now on it is 34, and 62 + 34 is more than 30 + 64."""
-    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
+    machine = Machine((FileNode(4, 16, 0.0625), FileNode(4, 16, 0.0625)))
     jobs = Workload().job("b", n=4, s=99, walltime=62, input_file="f", input_size_gb=4, history_node=1)
     jobs.job("j", n=4, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
     assert played(jobs, machine, score="eft")["j"] == Fate(30, 99, 0, 64, 0, False)
@@ -118,13 +118,13 @@ def test_lem_does_not_count_an_idle_node_with_a_core_that_is_available_later() -
 def test_lem_counts_a_node_once() -> None:
     """Of three nodes, v and x start on node 0. Node 2 is still idle, so y starts at once."""
     jobs = lem_jobs().job("v", at=5, n=2, s=5, walltime=20)
-    assert starts(played(jobs, Machine((Node(),) * 3), score="lem", interval_s=1)) == {"b": 0, "v": 5, "x": 5, "y": 5}
+    assert starts(played(jobs, Machine((FileNode(),) * 3), score="lem", interval_s=1)) == {"b": 0, "v": 5, "x": 5, "y": 5}
 
 
 @pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])
 def test_scored_modes_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
     """At 60, when a ends, 2 cores of each node are idle. FCFS reserves wide, for 90, and goes on to narrow."""
-    machine = Machine((Node(8, 128, 0.5), Node(8, 128, 0.5)))
+    machine = Machine((FileNode(8, 128, 0.5), FileNode(8, 128, 0.5)))
     jobs = Workload().job("a", n=2, s=60, walltime=70, history_node=0).job("b", n=6, s=90, walltime=90, history_node=0)
     jobs.job("c", n=6, s=90, walltime=90, history_node=1)
     jobs.job("wide", n=5, s=5, at=60, walltime=20).job("x narrow", n=1, s=5, at=60, walltime=20)
@@ -224,7 +224,7 @@ def test_the_programs_own_row_on_the_real_day(score: str, tmp_path: Path) -> Non
 
 def test_nodes_may_load_at_different_speeds() -> None:
     """Node 0 loads 4 GB in 64 s, node 1 in 8 s: the earliest finish is there, though both are free."""
-    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.5)))
+    machine = Machine((FileNode(4, 16, 0.0625), FileNode(4, 16, 0.5)))
     jobs = Workload().job("j", n=1, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
     assert played(jobs, machine, score="eft")["j"] == Fate(30, 43, 1, 8, 0, False)
 

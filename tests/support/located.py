@@ -14,7 +14,7 @@ from pybatsched.testing import FakeBatsim, FakeJob, Workload, run_policy
 DYNAMIC = {"dynamic-jobs-enabled": True}
 
 
-class Node(NamedTuple):
+class FileNode(NamedTuple):
     """A node: its cores, its memory and its bandwidth from the file system in GB and GB/s."""
 
     n_cores: int = 4
@@ -23,9 +23,9 @@ class Node(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Nodes, one processor a core."""
+    """FileNodes, one processor a core."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[FileNode, ...]
 
     @property
     def n_procs(self) -> int:
@@ -79,16 +79,16 @@ def fates(run: FakeBatsim, machine: Machine) -> dict[str, Fate]:
     return found
 
 
-SMALL, BIG, HUGE, SLOW = Node(), Node(memory_gb=32), Node(memory_gb=64), Node(n_cores=8, bandwidth=0.25)
+SMALL, BIG, HUGE, SLOW = FileNode(), FileNode(memory_gb=32), FileNode(memory_gb=64), FileNode(n_cores=8, bandwidth=0.25)
 MACHINES = st.sampled_from(
     [
         Machine((SMALL,)),
         Machine((SMALL,) * 3),
-        Machine((Node(2, 16, 0.25),) * 4),
+        Machine((FileNode(2, 16, 0.25),) * 4),
         Machine((SLOW, SMALL, SMALL)),
         Machine((SMALL, BIG)),
         Machine((BIG, SMALL, SMALL, BIG)),
-        Machine((SMALL, BIG, HUGE, Node(8, 16, 2))),
+        Machine((SMALL, BIG, HUGE, FileNode(8, 16, 2))),
     ]
 )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pybatsched.core.host_nodes import has_nodes
+from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import REQUEUING, Failures, Outages, WorkAccount, repair_s_of, rule_of
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
+from pybatsched.core.services.node_requests import NodeRequests
 from pybatsched.core.services.predictions import PredictedEstimates
 from pybatsched.core.services.running_at_start import RunningAtStart
 from pybatsched.core.services.service import Service, Services
@@ -37,6 +40,9 @@ def services_of(
     services: list[Service] = [outages]
     if feedback is not None:
         services.append(feedback)
+    if has_nodes(actions.cluster):
+        is_own = not REQUEST_FIELDS.isdisjoint(actions.field_check.names)
+        services.append(NodeRequests(actions, is_planned=policy.plans_nodes, is_own=is_own))
     services += [eligibility, RunningAtStart(actions)]
     if policy.predictions is not None and not policy.drives_predictions:
         services.append(PredictedEstimates(policy.predictions, actions))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.locality.input_files import FileStay
-    from pybatsched_schedulers.locality.nodes import Node
+    from pybatsched_schedulers.locality.nodes import FileNode
 
 #: The time from which idle cores are available.
 ALWAYS = -math.inf
@@ -86,7 +86,7 @@ class NodeIndex:
     that includes the cost of evictions. A refresh is O(nodes), and O(cores + files) for changed nodes.
     """
 
-    def __init__(self, nodes: Sequence[Node], *, knows_files: bool = True) -> None:
+    def __init__(self, nodes: Sequence[FileNode], *, knows_files: bool = True) -> None:
         """Create an index. Without `knows_files`, jobs can only be placed by availability, which is faster."""
         self.nodes = nodes
         self.knows_files = knows_files
@@ -109,7 +109,7 @@ class NodeIndex:
             if node.has_changed or node.first_end <= now or index in again:
                 self._read(index, node)
 
-    def _read(self, index: int, node: Node) -> None:
+    def _read(self, index: int, node: FileNode) -> None:
         node.has_changed = False
         self.cores[index] = node.times(self._now)
         if self.knows_files:

@@ -30,7 +30,7 @@ class RunningJob:
     file: str
 
 
-class Node:
+class FileNode:
     """One node. `index` is its number among all nodes, in Batsim's order of hosts."""
 
     def __init__(self, index: int, name: str, partition: Partition, procs: IntervalSet, memory_gb: float) -> None:
@@ -116,10 +116,10 @@ class Node:
                 insort(self._ends, run.until)
 
 
-class Nodes(Sequence[Node]):
+class FileNodes(Sequence[FileNode]):
     """All nodes of a machine, with a partition for each class of memory."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[FileNode]) -> None:
         self._nodes = nodes
         self.classes = sorted({node.memory_gb for node in nodes})
         self.least_bandwidth = min((node.bandwidth for node in nodes if node.bandwidth), default=math.inf)
@@ -131,10 +131,10 @@ class Nodes(Sequence[Node]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[FileNode]:
         return iter(self._nodes)
 
-    def __getitem__(self, index: int) -> Node:  # type: ignore[override]  # no slices
+    def __getitem__(self, index: int) -> FileNode:  # type: ignore[override]  # no slices
         return self._nodes[index]
 
     def most_cores(self, memory_gb: float) -> int:
@@ -146,7 +146,7 @@ class Nodes(Sequence[Node]):
         return self._most_cores[memory_gb]
 
     @classmethod
-    def of(cls, cluster: Cluster, options: LocalityOptions) -> Nodes:
+    def of(cls, cluster: Cluster, options: LocalityOptions) -> FileNodes:
         """Read the nodes, and create a partition for each memory class. O(processors). Raises InputError."""
         groups = cluster.groups("node")
         for proc in cluster.procs:
@@ -169,7 +169,7 @@ class Nodes(Sequence[Node]):
             partitions[memory] = cluster.add_partition(title, members)
         nodes = []
         for index, (name, procs) in enumerate(groups.items()):
-            node = Node(index, name, partitions[memories[name]], procs, memories[name])
+            node = FileNode(index, name, partitions[memories[name]], procs, memories[name])
             bandwidth = _number_of(cluster, name, procs, "fs_bw_gbps")
             if bandwidth == 0:
                 raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pybatsched import HALF_TICK, InputError, Reason
 from pybatsched_schedulers.locality.node_index import NodeIndex
-from pybatsched_schedulers.locality.nodes import Node, Nodes
+from pybatsched_schedulers.locality.nodes import FileNode, FileNodes
 from pybatsched_schedulers.locality.options import FCFS, LocalityOptions, Weights
 from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
 
@@ -15,7 +15,7 @@ from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
 class PlannedAreas:
     """Planned areas: core seconds per node. A smaller class is admitted up to the mean of all nodes."""
 
-    def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
+    def __init__(self, planned: Mapping[str, float], nodes: FileNodes) -> None:
         """Read the planned areas. Raises InputError for a class that the machine does not have."""
         by_memory = {float(name): area for name, area in planned.items()}
         for memory in by_memory:
@@ -57,7 +57,7 @@ class Planner:
     also between passes. A pass costs O(nodes) for each requested size, plus the cost of `Draft` for each placement.
     """
 
-    def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
+    def __init__(self, nodes: FileNodes, options: LocalityOptions) -> None:
         self._nodes = nodes
         self._options = options
         self._rule = options.rule()
@@ -218,7 +218,9 @@ class Planner:
             draft.peers = list(drafts.values())
         return drafts
 
-    def _choose(self, one: WaitingJob, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
+    def _choose(
+        self, one: WaitingJob, drafts: Mapping[float, Draft], *, some_idle: bool
+    ) -> tuple[FileNode, Offer] | None:
         """Return the best node for a job among those it may use; None if there is none."""
         weights = self._rule.weights(some_idle=some_idle)
         own = self._best(drafts[one.memory_class], one, weights)
@@ -240,7 +242,7 @@ class Planner:
 
     def _best(
         self, draft: Draft, one: WaitingJob, weights: Weights, *, only_now: bool = False
-    ) -> tuple[Node, Offer] | None:
+    ) -> tuple[FileNode, Offer] | None:
         """Return the best node of one class; None for none. If no core is idle, only a start now is possible."""
         if draft.is_full:
             return None

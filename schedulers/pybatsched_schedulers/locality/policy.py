@@ -30,7 +30,7 @@ from pybatsched import (
     memory_need_gb,
 )
 from pybatsched_schedulers.locality.input_files import Arrival
-from pybatsched_schedulers.locality.nodes import Node, Nodes
+from pybatsched_schedulers.locality.nodes import FileNode, FileNodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
 from pybatsched_schedulers.locality.planner import Planner
 from pybatsched_schedulers.locality.scores import WaitingJob
@@ -54,17 +54,17 @@ class Locality(Policy):
         """Read the nodes and create a partition for each class of memory."""
         options: LocalityOptions = self.options
         self._cluster = cluster
-        self._nodes = Nodes.of(cluster, options)
+        self._nodes = FileNodes.of(cluster, options)
         self._planner = self._planner_of(self._nodes, options)
         self._waiting: dict[str, WaitingJob] = {}
-        self._node_of: dict[str, Node] = {}  # of running jobs
+        self._node_of: dict[str, FileNode] = {}  # of running jobs
         self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of jobs; some may have ended
         self._refused: list[Decision] = []
         self._calls: list[float] = []  # requested calls that are not due yet
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
         self._transfers = Transfers(cluster) if options.loads == "transfers" else None
 
-    def _planner_of(self, nodes: Nodes, options: LocalityOptions) -> Any:
+    def _planner_of(self, nodes: FileNodes, options: LocalityOptions) -> Any:
         """Return what places jobs on nodes."""
         return Planner(nodes, options)
 
@@ -232,14 +232,14 @@ class Locality(Policy):
         on = node.free_cores().first(one.n_cores)
         yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=_why(one, node, extra_s))
 
-    def _note(self, one: WaitingJob, node: Node, found: Arrival) -> Decision:
+    def _note(self, one: WaitingJob, node: FileNode, found: Arrival) -> Decision:
         """Count what became of a job's file, and write it into its metadata."""
         self._totals["transfer_s"] += found.load_s
         self._totals["load_wait_s"] += found.wait_s
         self._totals["reuses"] += found.is_reuse
         return SetJobMetadata(one.job.id, _facts(one, node, found), reason="what became of its input file")
 
-    def _start_transfer(self, transfers: Transfers, one: WaitingJob, node: Node, now: float) -> Iterator[Decision]:
+    def _start_transfer(self, transfers: Transfers, one: WaitingJob, node: FileNode, now: float) -> Iterator[Decision]:
         """Start a job with a file: at once if that is on the node, else when it has been loaded."""
         until = round(now + one.span_s, 6)
         found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
@@ -284,7 +284,7 @@ class Locality(Policy):
         return ("reserved on node {} from {}", one.node.name, one.at)
 
 
-def _why(one: WaitingJob, node: Node, load_s: float) -> Reason:
+def _why(one: WaitingJob, node: FileNode, load_s: float) -> Reason:
     """Return why a job starts on a node."""
     why = "is where it ran when the simulation began" if one.goes_on else "has the best score"
     return ("node {} {}; {:g} s until its file is there", node.name, why, load_s)
@@ -302,7 +302,7 @@ def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
     return None if node is None else (node, float(fields.get("history_start") or 0.0))
 
 
-def _facts(one: WaitingJob, node: Node, found: Arrival) -> str:
+def _facts(one: WaitingJob, node: FileNode, found: Arrival) -> str:
     """Return the facts about a job's file for its metadata."""
     names = fact_text(f"file {one.file} on node {node.name}")
     return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"

@@ -30,7 +30,7 @@ from pybatsched_schedulers.locality.options import EFT, Weights
 if TYPE_CHECKING:
     from pybatsched import Job
     from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
-    from pybatsched_schedulers.locality.nodes import Node
+    from pybatsched_schedulers.locality.nodes import FileNode
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +44,7 @@ class WaitingJob:
     size_gb: float = 0.0
     memory_class: float = math.inf
     history: tuple[int, float] | None = None  # the node on which it ran at the start of the simulation, and since when
-    node: Node | None = None
+    node: FileNode | None = None
     at: float = math.inf
     goes_on: bool = False  # it has this reservation because it ran there before
 

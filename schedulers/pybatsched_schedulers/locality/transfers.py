@@ -24,7 +24,7 @@ from pybatsched import (
     SetJobMetadata,
     load_note,
 )
-from pybatsched_schedulers.locality.nodes import Node
+from pybatsched_schedulers.locality.nodes import FileNode
 from pybatsched_schedulers.locality.scores import WaitingJob
 
 _WORKLOAD: Final = "dyn"
@@ -37,7 +37,7 @@ class Placed:
     """A job that has its node and cores, but not yet its file, since a time."""
 
     one: WaitingJob
-    node: Node
+    node: FileNode
     procs: IntervalSet
     since: float
     load_from: float | None = None  # when its own load began

@@ -17,7 +17,7 @@ from pydantic import model_validator
 from pybatsched import HALF_TICK, Reason
 from pybatsched_schedulers.locality.input_files import FileStay
 from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
-from pybatsched_schedulers.locality.nodes import Nodes
+from pybatsched_schedulers.locality.nodes import FileNodes
 from pybatsched_schedulers.locality.options import EFT, FCFS, LocalityOptions, Rule, Weights
 from pybatsched_schedulers.locality.policy import Locality
 from pybatsched_schedulers.locality.scores import Draft, Offer, WaitingJob
@@ -107,7 +107,7 @@ class PublishedDraft(Draft):
 class PublishedProgram:
     """The planner of the published program, with steps of a second. A pass costs O(waiting * nodes) at most."""
 
-    def __init__(self, nodes: Nodes, rule: Rule, interval_s: int) -> None:
+    def __init__(self, nodes: FileNodes, rule: Rule, interval_s: int) -> None:
         self._nodes = nodes
         self._rule = rule
         self._interval_s = interval_s
@@ -315,7 +315,7 @@ class PublishedLocality(Locality):
         for node in self._nodes:
             node.whole_seconds = True
 
-    def _planner_of(self, nodes: Nodes, options: LocalityOptions) -> PublishedProgram:
+    def _planner_of(self, nodes: FileNodes, options: LocalityOptions) -> PublishedProgram:
         return PublishedProgram(nodes, options.rule(), int(options.interval_s))
 
     def _planned_s(self, span_s: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from support.gridded import Grid
-from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
+from support.located import BIG, FILES, HUGE, SLOW, SMALL, FileNode, Machine
 
 from pybatsched.core.checkpoints import n_dumps, with_dumps_s
 from pybatsched.core.instants import TICK
@@ -31,11 +31,11 @@ _FIXED_ORDERS: Final = tuple(order for order in _ORDERS if not parse_order(order
 _NODES: Final = (
     Machine((SMALL,)),
     Machine((SMALL,) * 3),
-    Machine((Node(2, 16, 0.25),) * 4),
+    Machine((FileNode(2, 16, 0.25),) * 4),
     Machine((SLOW, SMALL, SMALL)),
     Machine((SMALL, BIG)),
-    Machine((SMALL, BIG, HUGE, Node(8, 16, 2))),
-    Machine((Node(1, 16, 0.5),) * 2),
+    Machine((SMALL, BIG, HUGE, FileNode(8, 16, 2))),
+    Machine((FileNode(1, 16, 0.5),) * 2),
 )
 #: Estimates as parts of run times, by how right they are.
 _GUESSES: Final[dict[str, list[float]]] = {

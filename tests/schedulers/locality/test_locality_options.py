@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.located import DYNAMIC, Machine, Node, facts, fates, run_locality
+from support.located import DYNAMIC, Machine, FileNode, facts, fates, run_locality
 from support.process import run_cli
 
 from pybatsched.core import decisions as d
@@ -15,7 +15,7 @@ from pybatsched.errors import InputError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
-MACHINE = Machine((Node(2, 16, 0.5), Node(4, 32, 0.5)))
+MACHINE = Machine((FileNode(2, 16, 0.5), FileNode(4, 32, 0.5)))
 AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 0, "32": 100}}
 FILE: dict[str, Any] = {"input_file": "f", "input_size_gb": 4}
 TASK = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
@@ -193,7 +193,7 @@ def test_options_by_batsims_own_command_line() -> None:
     """Options of --sched-cfg: with FCFS the second job starts on the other node, with LEA it waits for the file."""
     jobs = one(n=4, s=50, node_memory_gb=32, **FILE)
     jobs.job("y", n=2, s=5, walltime=20, node_memory_gb=32, **FILE)
-    machine = Machine((Node(4, 32, 0.5), Node(4, 32, 0.5)))
+    machine = Machine((FileNode(4, 32, 0.5), FileNode(4, 32, 0.5)))
     for score, start in (("fcfs", 0), ("lea", 58)):
         config = {**DYNAMIC, "sched-config": json.dumps({"score": score})}
         run = run_policy("locality", jobs, 8, hosts=machine.hosts, config=config)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
-from support.located import DYNAMIC, Fate, Machine, Node, fates
+from support.located import DYNAMIC, Fate, FileNode, Machine, fates
 
 from pybatsched.core import events as e
 from pybatsched.core.cluster import Cluster
@@ -16,19 +16,21 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.locality.node_index import NodeIndex
-from pybatsched_schedulers.locality.nodes import Nodes
+from pybatsched_schedulers.locality.nodes import FileNodes
 from pybatsched_schedulers.locality.options import LocalityOptions, Weights
 from pybatsched_schedulers.locality.scores import Draft, WaitingJob
 
-RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
+RACKHAM = FileNode(n_cores=20, memory_gb=128, bandwidth=0.1)
 
 
-def nodes_of(machine: Machine) -> Nodes:
+def nodes_of(machine: Machine) -> FileNodes:
     hosts = [e.Resource(i, f"h{i}", "idle", properties) for i, properties in enumerate(machine.hosts)]
-    return Nodes.of(Cluster(IntervalSet.span(0, machine.n_procs), resources=hosts), LocalityOptions.model_validate({}))
+    return FileNodes.of(
+        Cluster(IntervalSet.span(0, machine.n_procs), resources=hosts), LocalityOptions.model_validate({})
+    )
 
 
-def draft_of(nodes: Nodes, now: float) -> Draft:
+def draft_of(nodes: FileNodes, now: float) -> Draft:
     board = NodeIndex(list(nodes))
     board.refresh(now)
     return Draft(board, now)
@@ -42,7 +44,7 @@ def waiter(n: int, span_s: float, file: str = "", size_gb: float = 0.0) -> Waiti
     return WaitingJob(job("new"), n, span_s, file, size_gb, 128)
 
 
-def runs(nodes: Nodes, index: int, n: int, until: float, file: str = "", size_gb: float = 0.0) -> None:
+def runs(nodes: FileNodes, index: int, n: int, until: float, file: str = "", size_gb: float = 0.0) -> None:
     """Let a job run since long ago, so that its file is loaded."""
     node, since = nodes[index], -1e6
     if file:
@@ -177,7 +179,7 @@ def test_a_load_is_counted_from_the_start_and_by_the_best_stay() -> None:
 
 
 def test_an_idle_file_is_evicted_for_a_share_of_the_node() -> None:
-    nodes = nodes_of(Machine((Node(4, 16, 0.5),)))
+    nodes = nodes_of(Machine((FileNode(4, 16, 0.5),)))
     for file, size_gb in (("f", 4), ("g", 2)):
         nodes[0].files.arrive(file, size_gb, 0, 0, 10)
         nodes[0].files.leave(file, 10)
@@ -195,7 +197,7 @@ def test_of_equal_nodes_the_first_is_the_best() -> None:
 
 def test_copies_are_counted_on_nodes_of_all_classes() -> None:
     """The big node holds the file too. With it, waiting for the small one (40) is better than loading at once."""
-    machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5), Node(4, 32, 0.5)))
+    machine = Machine((FileNode(4, 16, 0.5), FileNode(4, 16, 0.5), FileNode(4, 32, 0.5)))
     jobs = Workload()
     for name, node in (("a", 0), ("b", 2)):
         jobs.job(name, n=4, s=40, walltime=40, input_file="f", input_size_gb=4, history_node=node)
@@ -208,7 +210,7 @@ def test_copies_are_counted_on_nodes_of_all_classes() -> None:
 
 def test_a_file_is_expected_to_be_evicted_after_its_last_user() -> None:
     """Early could have stayed until 1000 but ended at 20: at 80, when there are cores, the file will be gone."""
-    machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
+    machine = Machine((FileNode(4, 16, 0.5), FileNode(4, 16, 0.5)))
     file: dict[str, Any] = {"input_file": "f", "input_size_gb": 4}
     jobs = Workload()
     jobs.job("early", n=2, s=12, walltime=1000, history_node=0, **file)
@@ -221,7 +223,7 @@ def test_a_file_is_expected_to_be_evicted_after_its_last_user() -> None:
 
 def test_a_job_of_the_history_waits_for_its_node_until_the_next_pass() -> None:
     """2b gets node 0 from 50 on, though node 1 is idle; at 30 it is an ordinary job, and can start on node 1."""
-    machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
+    machine = Machine((FileNode(4, 16, 0.5), FileNode(4, 16, 0.5)))
     jobs = Workload()
     jobs.job("1a", n=4, s=500, walltime=50, history_node=0, history_start=-20)
     jobs.job("2b", n=4, s=5, walltime=20, history_node=0, history_start=-10)
@@ -233,7 +235,7 @@ def test_a_job_of_the_history_waits_for_its_node_until_the_next_pass() -> None:
 
 def test_a_mixed_score_counts_nodes_of_history_as_busy() -> None:
     """Both nodes have a job of the history, so LEM is LEA and j waits for its file rather than load it at once."""
-    machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
+    machine = Machine((FileNode(4, 16, 0.5), FileNode(4, 16, 0.5)))
     jobs = Workload()
     jobs.job("0j", n=2, s=5, walltime=20, input_file="f", input_size_gb=4)
     jobs.job("1a", n=4, s=30, walltime=30, input_file="f", input_size_gb=4, history_node=0)
@@ -253,7 +255,7 @@ FACTORS = st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 500.0])] * 3)
 def test_scores_grow_with_each_term_and_only_files_that_are_there_are_not_loaded(
     running: list[tuple[int, str, float]], n: int, factors: Any, more: Any
 ) -> None:
-    nodes = nodes_of(Machine((Node(4, 128, 0.5),) * 3))
+    nodes = nodes_of(Machine((FileNode(4, 128, 0.5),) * 3))
     kept: list[tuple[int, str, float]] = []
     for index, file, until in running:
         if sum(other == index for other, _, _ in kept) < 4:
@@ -281,7 +283,7 @@ def test_scores_grow_with_each_term_and_only_files_that_are_there_are_not_loaded
 
 
 #: Node 0 is small, node 1 is big.
-MACHINE = Machine((Node(2, 16), Node(2, 32)))
+MACHINE = Machine((FileNode(2, 16), FileNode(2, 32)))
 #: The mean over both nodes is 100: of class 16 there is too much, of class 32 nothing.
 AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 200, "32": 0}}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.free_links import written
-from support.located import DYNAMIC, Machine, Node, crowd, fates
+from support.located import DYNAMIC, FileNode, Machine, crowd, fates
 from support.process import Peer, Server, run_cli
 from support.simulated import beside_batsim, rows, same_jobs
 
@@ -17,7 +17,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
-MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
+MACHINE = Machine((FileNode(), FileNode(), FileNode(memory_gb=32), FileNode(8, 16, 0.25)))
 AREAS = '{"16": 100, "32": 60}'
 #: Marks a variant of the published program.
 PUBLISHED = "published"

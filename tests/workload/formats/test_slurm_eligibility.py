@@ -109,7 +109,8 @@ def test_the_limit_of_an_array(tmp_path: Path) -> None:
 def test_conditions_with_the_ids_of_the_workload(tmp_path: Path, after: str, made: str | None) -> None:
     parents = [line(one, 0) for one in ("1", "2", "3", "10_1", "10_2", "5+0", "5+1")]
     parents += [line("4", 0, state="PREEMPTED"), line("4", 1)]
-    for cells in ({"after": after}, {"by": f"sbatch -p x --dependency={after} job.sh"}):
+    given: tuple[dict[str, Any], ...] = ({"after": after}, {"by": f"sbatch -p x --dependency={after} job.sh"})
+    for cells in given:
         jobs, _ = jobs_of(tmp_path, *parents, line("6", 5, **cells))
         job = next(one for one in jobs if one["id"] == "06")
         assert job.get("depends_on") == made

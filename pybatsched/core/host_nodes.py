@@ -1,0 +1,78 @@
+"""Read the nodes of a platform from the properties of its hosts: ``node``, ``memory_gb``, ``gpus``, ``features``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.nodes import GB, Node, Nodes
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+
+_NODE_PROPERTIES: Final = frozenset(("node", "memory_gb", "gpus", "features"))
+
+
+def has_nodes(cluster: Cluster) -> bool:
+    """Return whether a platform describes nodes: a host has a property ``node``, memory, GPUs or features. O(hosts)."""
+    return any(
+        not (
+            _NODE_PROPERTIES.isdisjoint(one.properties or ()) and _NODE_PROPERTIES.isdisjoint(one.zone_properties or ())
+        )
+        for one in cluster.resources.values()
+    )
+
+
+def nodes_of(cluster: Cluster) -> Nodes:
+    """Read the nodes of a platform from the properties of its hosts. O(processors).
+
+    Hosts with one ``node`` are the cores of one node; a host without it is a node. Raises InputError for properties in
+    which hosts of a node differ.
+    """
+    groups = cluster.groups("node")
+    grouped = IntervalSet.of_intervals(one for procs in groups.values() for one in procs.intervals())
+    alone = {cluster.host_of(proc): IntervalSet((proc,)) for proc in cluster.procs - grouped}
+    places = sorted(((procs.lowest, name, procs) for name, procs in (*groups.items(), *alone.items())))
+    described: list[tuple[str, IntervalSet, float, dict[str, int], frozenset[str], float]] = []
+    for _, name, procs in places:
+        memory_gb = cluster.number_of(procs.lowest, "memory_gb")
+        weight = cluster.number_of(procs.lowest, "weight")
+        text = {key: cluster.property_of(procs.lowest, key) for key in ("memory_gb", "gpus", "features", "weight")}
+        for proc in procs:
+            for key, value in text.items():
+                other = cluster.property_of(proc, key)
+                if other != value:
+                    raise InputError(
+                        f"node {name}: its hosts differ in the property {key}: {value or 'none'} and "
+                        f"{other or 'none'}; expected one value"
+                    )
+        memory = math.inf if memory_gb is None else round(memory_gb * GB)
+        features = frozenset(filter(None, (part.strip() for part in (text["features"] or "").split(","))))
+        gpus = _gpus_of_host(cluster, procs.lowest, text["gpus"])
+        described.append((name, procs, memory, gpus, features, 1.0 if weight is None else weight))
+    types = list(dict.fromkeys(kind for one in described for kind in one[3]))
+    return Nodes(
+        [
+            Node(index, name, procs, len(procs), memory, tuple(gpus.get(kind, 0) for kind in types), features, weight)
+            for index, (name, procs, memory, gpus, features, weight) in enumerate(described)
+        ],
+        types,
+    )
+
+
+def _gpus_of_host(cluster: Cluster, proc: int, text: str | None) -> dict[str, int]:
+    """Read the property ``gpus``: a number, or numbers by type such as ``a100:2,v100:1``."""
+    found: dict[str, int] = {}
+    for part in (text or "").split(","):
+        if part.strip():
+            kind, _, number = part.strip().rpartition(":")
+            if not (number.isascii() and number.isdigit() and len(number) < 7):
+                raise InputError(
+                    f"host {cluster.host_of(proc)}, property gpus: expected a number, or numbers by type such as "
+                    f"a100:4, found {text!r:.60}"
+                )
+            if int(number):
+                found[kind] = found.get(kind, 0) + int(number)
+    return found

@@ -1,0 +1,723 @@
+"""Nodes: groups of processors that share memory and GPUs, and what jobs request of them.
+
+Batsim allocates processors only. Memory and GPUs are counted here, by the node: a job that runs on some cores of a node
+holds its share of the node's memory and GPUs until it ends. A machine has nodes if the platform file says so
+(`pybatsched.core.host_nodes`), and they are counted from the first job on that requests more than processors.
+
+Amounts of memory are whole millionths of a GB, so that sums are exact. A set of nodes is an integer, in which bit i
+stands for node i: such sets are combined faster than any other.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pybatsched.core.intervals import IntervalSet
+
+if TYPE_CHECKING:
+    from pybatsched.core.decisions import Reason
+    from pybatsched.core.jobs import Job
+
+#: The unit of memory: this many are one GB.
+GB: Final = 1_000_000
+
+
+class Node(NamedTuple):
+    """One node, as the platform describes it. `memory` is infinite if it is not stated."""
+
+    number: int
+    name: str
+    procs: IntervalSet
+    n_cores: int
+    memory: float
+    #: The number of GPUs of each type, in the order of `Nodes.gpu_types`.
+    gpus: tuple[int, ...]
+    features: frozenset[str]
+    weight: float = 1.0
+
+
+class NodeRequest(NamedTuple):
+    """What a job requests of nodes, besides its number of processors."""
+
+    min_nodes: int = 1
+    #: 0 for any number.
+    max_nodes: int = 0
+    #: The cores on every one of its nodes; 0 for any number.
+    cores_per_node: int = 0
+    core_memory: int = 0
+    node_memory: int = 0
+    gpus_per_node: int = 0
+    #: The type of these GPUs; empty for any.
+    gpu_type: str = ""
+    #: Features that its nodes must have, such as ``infiniband&avx512`` or ``a100|h100``.
+    features: str = ""
+    #: Whether its nodes run no other job.
+    exclusive: bool = False
+
+
+#: The request of a job that needs nothing but processors.
+PLAIN: Final = NodeRequest()
+
+
+class NodeShare(NamedTuple):
+    """What a job holds of one node."""
+
+    node: int
+    n_cores: int
+    memory: int
+    gpus: tuple[int, ...]
+
+
+class NodePart(NamedTuple):
+    """How many cores a job gets on one node."""
+
+    node: int
+    n_cores: int
+
+
+def request_of(fields: Mapping[str, Any]) -> tuple[NodeRequest, int] | None:
+    """Return a job's request, and its number of GPUs in all; None if it requests only processors. O(fields).
+
+    Raises ValueError with the name of an invalid field, without the job.
+
+    >>> request_of({"n_nodes": "2-4", "gpus_per_node": "a100:2"})
+    (NodeRequest(min_nodes=2, max_nodes=4, gpus_per_node=2, gpu_type='a100'), 0)
+    """
+    if fields.keys().isdisjoint(REQUEST_FIELDS):
+        return None
+    for name, (is_valid, expected) in _RULES.items():
+        if name in fields and not is_valid(fields[name]):
+            raise ValueError(f"field {name}: expected {expected}, found {fields[name]!r:.60}")
+    for one, other in (("memory_gb", "node_memory_gb"), ("gpus", "gpus_per_node")):
+        if fields.get(one) and fields.get(other):
+            raise ValueError(f"both {one} and {other}; expected one of them")
+    fewest, most = _range_of(fields.get("n_nodes", ""))
+    gpu_type, n_gpus = _gpus_of(fields.get("gpus", 0))
+    per_node = 0
+    if fields.get("gpus_per_node"):
+        gpu_type, per_node = _gpus_of(fields["gpus_per_node"])
+    request = NodeRequest(
+        fewest,
+        most,
+        fields.get("cores_per_node", 0),
+        round(fields.get("memory_gb", 0) * GB),
+        round(fields.get("node_memory_gb", 0) * GB),
+        per_node,
+        gpu_type if per_node or n_gpus else "",
+        fields.get("features", ""),
+        fields.get("exclusive", False),
+    )
+    return None if request == PLAIN and not n_gpus else (request, n_gpus)
+
+
+def _range_of(value: int | str) -> tuple[int, int]:
+    """Return the least and the largest number of nodes: of a number, a range such as ``2-4``, or nothing."""
+    fewest, _, most = str(value).partition("-")
+    return int(fewest or 1), int(most or fewest or 0)
+
+
+def _gpus_of(value: int | str) -> tuple[str, int]:
+    """Return the type and the number of GPUs: of a number, or a text such as ``a100:2``. The type may be empty."""
+    kind, _, number = str(value).rpartition(":")
+    return kind, int(number)
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return type(value) is int and least <= value < 1 << 31
+
+
+def _is_nodes(value: Any) -> bool:
+    match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", value, re.ASCII) if isinstance(value, str) else None
+    if match is None:
+        return _is_count(value)
+    return 1 <= int(match[1]) <= int(match[2] or match[1])
+
+
+def _is_gpus(value: Any) -> bool:
+    if isinstance(value, str):
+        return re.fullmatch(r"([\w.-]+:)?\d{1,9}", value) is not None
+    return _is_count(value, 0)
+
+
+def _is_memory(value: Any) -> bool:
+    return type(value) in {int, float} and 0 <= value <= _MOST_GB
+
+
+def _is_features(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.:=-]+([&|][\w.:=-]+)*|", value) is not None
+
+
+#: More memory than any machine has.
+_MOST_GB: Final = 1e9
+_GPUS: Final = (_is_gpus, "a number of GPUs from 0, or a type and a number such as 'a100:2'")
+#: What each field may be.
+_RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "n_nodes": (_is_nodes, "a number of nodes from 1, or a range such as '2-4'"),
+    "cores_per_node": (_is_count, "a number of cores from 1"),
+    "memory_gb": (_is_memory, "GB from 0 for each core"),
+    "node_memory_gb": (_is_memory, "GB from 0 for each node"),
+    "gpus": _GPUS,
+    "gpus_per_node": _GPUS,
+    "features": (_is_features, "features joined by & or |, such as 'a100&ib'"),
+    "exclusive": (lambda value: type(value) is bool, "true or false"),
+}
+#: The fields by which a job requests more than processors.
+REQUEST_FIELDS: Final = frozenset(_RULES)
+
+
+class FreeNodes:
+    """What is free on each node at one instant: now, or at a time that a policy plans for."""
+
+    __slots__ = ("by_cores", "by_gpus", "closed", "cores", "gpus", "idle", "machine", "memory", "n_jobs")
+
+    def __init__(self, machine: Nodes) -> None:
+        self.machine = machine
+        nodes = machine.nodes
+        self.cores = [node.n_cores for node in nodes]
+        self.memory = [node.memory for node in nodes]
+        self.gpus = [[node.gpus[kind] for node in nodes] for kind in range(len(machine.gpu_types))]
+        self.n_jobs = [0] * len(nodes)
+        #: The nodes on which no job runs.
+        self.idle = machine.all
+        #: The nodes that one job has for itself.
+        self.closed = 0
+        #: The nodes by their number of free cores, and for each type by that of free GPUs.
+        self.by_cores = _sets_by(self.cores)
+        self.by_gpus = [_sets_by(free) for free in self.gpus]
+
+    def copy(self) -> FreeNodes:
+        """Return an independent copy. O(nodes)."""
+        made = FreeNodes.__new__(FreeNodes)
+        made.machine = self.machine
+        made.cores, made.memory, made.n_jobs = self.cores.copy(), self.memory.copy(), self.n_jobs.copy()
+        made.gpus = [free.copy() for free in self.gpus]
+        made.idle, made.closed = self.idle, self.closed
+        made.by_cores = self.by_cores.copy()
+        made.by_gpus = [sets.copy() for sets in self.by_gpus]
+        return made
+
+    def set_cores(self, node: int, n_cores: int) -> None:
+        """Set the number of free cores of a node. O(1)."""
+        bit = 1 << node
+        self.by_cores[self.cores[node]] ^= bit
+        self.by_cores[n_cores] |= bit
+        self.cores[node] = n_cores
+
+    def holds(self, shares: Iterable[NodeShare], *, exclusive: bool) -> bool:
+        """Return whether these shares of nodes are free. O(shares)."""
+        taken = self.closed | (~self.idle if exclusive else 0)
+        return all(
+            not taken >> node & 1
+            and n_cores <= self.cores[node]
+            and memory <= self.memory[node]
+            and all(n <= free[node] for n, free in zip(gpus, self.gpus, strict=False))
+            for node, n_cores, memory, gpus in shares
+        )
+
+    def set_node(
+        self, node: int, n_cores: int, memory: float, gpus: Sequence[int], *, is_idle: bool, is_closed: bool
+    ) -> None:
+        """Set all that is free on a node. O(types of GPUs)."""
+        bit = 1 << node
+        self.set_cores(node, n_cores)
+        self.memory[node] = memory
+        for free, sets, n in zip(self.gpus, self.by_gpus, gpus, strict=True):
+            sets[free[node]] ^= bit
+            sets[n] |= bit
+            free[node] = n
+        self.idle = self.idle | bit if is_idle else self.idle & ~bit
+        self.closed = self.closed | bit if is_closed else self.closed & ~bit
+
+    def add_cores(self, parts: Iterable[NodePart]) -> None:
+        """Add free cores to nodes. O(parts)."""
+        for node, n in parts:
+            self.set_cores(node, self.cores[node] + n)
+
+    def count_cores(self, parts: Iterable[NodePart]) -> None:
+        """Set the free cores of all nodes; those without a part have none. O(nodes)."""
+        counts = dict(parts)
+        for node in range(len(self.cores)):
+            self.set_cores(node, counts.get(node, 0))
+
+    def take(self, shares: Iterable[NodeShare], *, exclusive: bool = False) -> None:
+        """Take what a job holds. O(its nodes)."""
+        cores, by_cores = self.cores, self.by_cores
+        for node, n_cores, memory, gpus in shares:
+            bit, free = 1 << node, cores[node]
+            by_cores[free] ^= bit
+            by_cores[free - n_cores] |= bit
+            cores[node] = free - n_cores
+            self.memory[node] -= memory
+            self.n_jobs[node] += 1
+            self.idle &= ~bit
+            if exclusive:
+                self.closed |= bit
+            if gpus:
+                self._change_gpus(node, gpus, -1)
+
+    def give(self, shares: Iterable[NodeShare], *, exclusive: bool = False, with_cores: bool = True) -> None:
+        """Give back what a job held; without its cores if these are counted otherwise. O(its nodes)."""
+        for node, n_cores, memory, gpus in shares:
+            bit = 1 << node
+            if with_cores:
+                self.set_cores(node, self.cores[node] + n_cores)
+            self.memory[node] += memory
+            self.n_jobs[node] -= 1
+            if not self.n_jobs[node]:
+                self.idle |= bit
+            if exclusive:
+                self.closed &= ~bit
+            if gpus:
+                self._change_gpus(node, gpus, 1)
+
+    def _change_gpus(self, node: int, gpus: Sequence[int], sign: int) -> None:
+        bit = 1 << node
+        for kind, n in enumerate(gpus):
+            if n:
+                free, sets = self.gpus[kind], self.by_gpus[kind]
+                sets[free[node]] ^= bit
+                free[node] += sign * n
+                sets[free[node]] |= bit
+
+    # --- where a job fits ---
+
+    def candidates(self, request: NodeRequest, among: int) -> int:
+        """Return the nodes that have the GPUs a job requests, and are not closed for it. O(types * GPUs of a node)."""
+        found = among & self.machine.able(request) & ~self.closed
+        if request.exclusive:
+            found &= self.idle
+        n = request.gpus_per_node
+        if n and found:
+            kinds = self.machine.kinds_of(request.gpu_type)
+            if len(kinds) == 1:
+                sets = self.by_gpus[kinds[0]]
+                with_gpus = 0
+                for count in range(n, len(sets)):
+                    with_gpus |= sets[count]
+                found &= with_gpus
+            else:
+                found = set_of(node for node in members(found) if sum(self.gpus[kind][node] for kind in kinds) >= n)
+        return found
+
+    def offer(self, request: NodeRequest, node: int) -> int:
+        """Return how many cores a candidate can give a job, with memory for each. O(1)."""
+        n_cores = self.cores[node]
+        if request.node_memory and self.memory[node] < request.node_memory:
+            return 0
+        if request.core_memory:
+            n_cores = int(min(n_cores, self.memory[node] // request.core_memory))
+        if request.cores_per_node:
+            return request.cores_per_node if n_cores >= request.cores_per_node else 0
+        return n_cores
+
+    def fit(self, request: NodeRequest, n: int, placement: str = "best", *, among: int = -1) -> list[NodePart] | None:
+        """Return the nodes for a job of n processors with the cores on each; None if it does not fit now.
+
+        `among` restricts the nodes. O(cores of a node) for a job on one node, unless memory is short; O(nodes) else.
+        """
+        found = self.candidates(request, among)
+        if not found:
+            return None
+        if request.cores_per_node and not _agrees(request, n):
+            return None
+        if request.cores_per_node in {0, n} and request.min_nodes == 1:
+            one = self._one_node(request, n, placement, found)
+            if one is not None:
+                return [NodePart(one, n)]
+        if request.max_nodes == 1 or request.cores_per_node == n or not self._may_hold(request, n, found):
+            return None
+        parts = self._several_nodes(request, n, placement, self._in_order(request, placement, found), found)
+        if parts is None and request.max_nodes:  # fewer nodes may do if those that can give most come first
+            order = sorted(members(found), key=lambda node: (-self.offer(request, node), node))
+            parts = self._several_nodes(request, n, "fewest", order, found)
+        return parts if parts is None or placement != "spread" else self._evenly(request, parts, n)
+
+    def _one_node(self, request: NodeRequest, n: int, placement: str, found: int) -> int | None:
+        """Return the node for a job that runs on one; None if there is none."""
+        if placement == "weight":
+            groups = (found & group for group in self.machine.by_weight)
+            return next(
+                (one for group in groups if (one := self._one_node(request, n, "best", group)) is not None), None
+            )
+        levels = self.by_cores[n:]
+        if placement in {"order", "fewest"}:
+            enough = 0
+            for nodes in levels:
+                enough |= nodes
+            levels = [enough]
+        elif placement == "spread":
+            levels.reverse()
+        needed = max(request.node_memory, request.core_memory * n)
+        for level in levels:
+            nodes = level & found
+            if nodes and not needed:
+                return (nodes & -nodes).bit_length() - 1
+            for node in members(nodes):
+                if self.memory[node] >= needed:
+                    return node
+        return None
+
+    def _may_hold(self, request: NodeRequest, n: int, found: int) -> bool:
+        """Return whether the nodes have enough free cores, whatever their memory. O(cores of a node)."""
+        unit, found_n, sets = request.cores_per_node, 0, self.by_cores
+        for level in range(len(sets) - 1, max(unit, 1) - 1, -1):
+            nodes = sets[level] & found
+            if nodes:
+                found_n += (unit or level) * nodes.bit_count()
+                if found_n >= n:
+                    return True
+        return False
+
+    def _several_nodes(
+        self, request: NodeRequest, n: int, placement: str, order: Iterable[int], found: int
+    ) -> list[NodePart] | None:
+        """Take nodes in an order until a job has all its processors; None if they are too few.
+
+        Every node gives at least one core. With the placement ``best`` the last node is the fullest that suffices.
+        """
+        left, most = n, request.max_nodes or n
+        parts: list[NodePart] = []
+        for node in order:
+            offered = self.offer(request, node)
+            if not offered:
+                continue
+            n_missing = max(request.min_nodes - len(parts), 1)  # nodes still wanted, with this one
+            taken = min(offered, left - (n_missing - 1))
+            if taken <= 0 or len(parts) == most:
+                return None
+            last: int | None = node
+            if taken == left and placement == "best" and not request.cores_per_node:
+                last = self._one_node(request, left, "best", found & ~set_of(part.node for part in parts))
+            parts.append(NodePart(node if last is None else last, taken))
+            left -= taken
+            if not left:
+                return parts if len(parts) >= request.min_nodes else None
+        return None
+
+    def _in_order(self, request: NodeRequest, placement: str, found: int) -> Iterator[int]:
+        """Yield nodes with free cores in the order in which a placement takes them: usually the emptiest first."""
+        if placement == "order":
+            yield from members(found & ~self.by_cores[0])
+        elif placement == "best" and request.cores_per_node:
+            for level in self.by_cores[request.cores_per_node :]:
+                yield from members(level & found)
+        else:
+            for group in self.machine.by_weight if placement == "weight" else (-1,):
+                for level in reversed(self.by_cores[1:]):
+                    yield from members(level & found & group)
+
+    def _evenly(self, request: NodeRequest, parts: Sequence[NodePart], n: int) -> list[NodePart]:
+        """Distribute the processors of a job evenly on its nodes, as far as each can give them."""
+        offers = {part.node: self.offer(request, part.node) for part in parts}
+        given = dict.fromkeys(offers, 0)
+        while n:
+            for node, offered in offers.items():
+                if n and given[node] < offered:
+                    given[node] += 1
+                    n -= 1
+        return [NodePart(node, n_cores) for node, n_cores in given.items()]
+
+
+def _agrees(request: NodeRequest, n: int) -> bool:
+    """Return whether a number of processors agrees with the cores on each node and the number of nodes."""
+    n_nodes, rest = divmod(n, request.cores_per_node)
+    return not rest and request.min_nodes <= n_nodes <= (request.max_nodes or n_nodes)
+
+
+def members(nodes: int) -> Iterator[int]:
+    """Return the members of a set of nodes in order. O(members)."""
+    while nodes:
+        lowest = nodes & -nodes
+        yield lowest.bit_length() - 1
+        nodes ^= lowest
+
+
+def set_of(nodes: Iterable[int]) -> int:
+    """Return a set of nodes."""
+    found = 0
+    for node in nodes:
+        found |= 1 << node
+    return found
+
+
+def _sets_by(values: Sequence[int]) -> list[int]:
+    """Return the set of nodes with each value."""
+    sets = [0] * (max(values, default=0) + 1)
+    for node, value in enumerate(values):
+        sets[value] |= 1 << node
+    return sets
+
+
+class Nodes:
+    """The nodes of a machine: what they are, what is free on each now (`free`), and which job holds what (`held`)."""
+
+    def __init__(self, nodes: Sequence[Node], gpu_types: Sequence[str] = ()) -> None:
+        self.nodes = tuple(nodes)
+        self.gpu_types = tuple(gpu_types)
+        #: All nodes, as a set.
+        self.all = (1 << len(self.nodes)) - 1
+        #: The nodes of each weight, the lowest first.
+        self.by_weight = [
+            set_of(node.number for node in self.nodes if node.weight == weight)
+            for weight in sorted({node.weight for node in self.nodes})
+        ]
+        self._idle = FreeNodes(self)
+        self._refusals: dict[tuple[NodeRequest, int], Reason | None] = {}
+        self.free = self._idle.copy()
+        #: What each running or held job holds.
+        self.held: dict[str, tuple[NodeShare, ...]] = {}
+        #: The requests of unfinished jobs that request more than processors.
+        self.requests: dict[str, NodeRequest] = {}
+        self._able: dict[NodeRequest, int] = {}
+        self._runs: list[tuple[int, int, int]] = sorted(
+            (start, stop, node.number) for node in self.nodes for start, stop in node.procs.intervals()
+        )
+        self._starts = [start for start, _, _ in self._runs]
+
+    def kinds_of(self, gpu_type: str) -> Sequence[int]:
+        """Return the places of a type of GPU in `gpu_types`; of all types if it is empty."""
+        if not gpu_type:
+            return range(len(self.gpu_types))
+        return [place for place, name in enumerate(self.gpu_types) if name == gpu_type]
+
+    def able(self, request: NodeRequest) -> int:
+        """Return the nodes that can run a part of a job if they are idle. O(1) for a request that was seen before."""
+        found = self._able.get(request)
+        if found is None:
+            found = set_of(node.number for node in self.nodes if self._lacks(node, request) is None)
+            self._able[request] = found
+        return found
+
+    def _lacks(self, node: Node, request: NodeRequest) -> str | None:
+        """Return what an idle node lacks for a job; None for nothing."""
+        if request.features and not has_features(request.features, node.features):
+            return "features"
+        if sum(node.gpus[kind] for kind in self.kinds_of(request.gpu_type)) < request.gpus_per_node:
+            return "gpus"
+        needed = max(request.node_memory, request.core_memory * max(request.cores_per_node, 1))
+        if node.memory < needed:
+            return "memory"
+        return "cores" if node.n_cores < request.cores_per_node else None
+
+    def with_all_gpus(self, request: NodeRequest, n_gpus: int, n: int) -> NodeRequest:
+        """Return a request for GPUs in all as one for GPUs of each node: of as few nodes as can hold the job."""
+        most_gpus = max(
+            (sum(node.gpus[kind] for kind in self.kinds_of(request.gpu_type)) for node in self.nodes), default=0
+        )
+        most_cores = max((node.n_cores for node in self.nodes if node.gpus), default=1)
+        if request.cores_per_node:
+            most_cores = request.cores_per_node
+        fewest = max(request.min_nodes, -(-n_gpus // max(most_gpus, 1)), -(-n // most_cores))
+        if request.max_nodes:
+            fewest = min(fewest, request.max_nodes)
+        return request._replace(min_nodes=fewest, max_nodes=fewest, gpus_per_node=-(-n_gpus // fewest))
+
+    def parts_of(self, procs: IntervalSet) -> list[NodePart]:
+        """Return how many of these processors belong to each node. O(k log intervals + nodes)."""
+        counts: dict[int, int] = {}
+        for start, stop in procs.intervals():
+            place = bisect_right(self._starts, start) - 1
+            at = start
+            while at < stop:
+                _, end, node = self._runs[place]
+                upto = min(stop, end)
+                counts[node] = counts.get(node, 0) + upto - at
+                at, place = upto, place + 1
+        return [NodePart(node, n) for node, n in counts.items()]
+
+    def procs_of(self, parts: Iterable[NodePart], free: IntervalSet) -> IntervalSet:
+        """Return the lowest free processors of nodes, as many on each as its part. O(parts * log k), usually."""
+        found: list[tuple[int, int]] = []
+        for node, n in parts:
+            left = n
+            for start, stop in self.nodes[node].procs.intervals():
+                for first, end in free.between(start, stop):
+                    if left:
+                        taken = min(left, end - first)
+                        found.append((first, first + taken))
+                        left -= taken
+            assert not left, f"node {self.nodes[node].name} has too few free processors"
+        return IntervalSet.of_intervals(found)
+
+    def shares_of(
+        self, request: NodeRequest, parts: Iterable[NodePart], free: FreeNodes | None = None
+    ) -> tuple[NodeShare, ...]:
+        """Return what a job holds of each node. GPUs of any type are the first free ones. O(parts)."""
+        core_memory, node_memory, n_gpus = request.core_memory, request.node_memory, request.gpus_per_node
+        if not n_gpus:
+            return tuple([NodeShare(node, n, node_memory or core_memory * n, ()) for node, n in parts])
+        return tuple(
+            [
+                NodeShare(node, n, node_memory or core_memory * n, self._gpus_on(node, request, free or self.free))
+                for node, n in parts
+            ]
+        )
+
+    def _gpus_on(self, node: int, request: NodeRequest, free: FreeNodes) -> tuple[int, ...]:
+        left, taken = request.gpus_per_node, [0] * len(self.gpu_types)
+        for kind in self.kinds_of(request.gpu_type):
+            taken[kind] = min(left, free.gpus[kind][node])
+            left -= taken[kind]
+        return tuple(taken)
+
+    # --- what is missing ---
+
+    def refusal(self, request: NodeRequest, n: int) -> Reason | None:
+        """Return which resource no set of nodes has for a job; None if it fits on idle nodes. O(1) for a known one."""
+        if (request, n) not in self._refusals:
+            self._refusals[request, n] = self._refusal(request, n)
+        return self._refusals[request, n]
+
+    def _refusal(self, request: NodeRequest, n: int) -> Reason | None:
+        if self._idle.fit(request, n, "fewest") is not None:
+            return None
+        if request.cores_per_node and not _agrees(request, n):
+            text = "can never fit: requests {} processors, but {} cores on each of {}"
+            return text, n, request.cores_per_node, _nodes_text(request)
+        wanted = PLAIN
+        for field, what, value in (
+            ("features", "nodes with {}", request.features),
+            ("gpus_per_node", "{} on a node", _gpu_text(request.gpus_per_node, request.gpu_type)),
+            ("cores_per_node", "{} cores on a node", request.cores_per_node),
+            ("node_memory", "{} GB of memory on a node", request.node_memory / GB),
+            ("core_memory", "{} GB of memory for each core", request.core_memory / GB),
+        ):
+            wanted = wanted._replace(**{field: getattr(request, field)})
+            if field == "gpus_per_node":
+                wanted = wanted._replace(gpu_type=request.gpu_type)
+            if wanted != PLAIN and not self.able(wanted):
+                return f"can never fit: requests {what}; no node has that", value
+        able = [self.nodes[node] for node in members(self.able(request))]
+        if len(able) < request.min_nodes:
+            wanted_gpus = _gpu_text(request.gpus_per_node, request.gpu_type) if request.gpus_per_node else ""
+            text = "can never fit: requests {}" + (" with {} each" if wanted_gpus else "{}") + "; it can use {}"
+            return text, _nodes_text(request), wanted_gpus, len(able)
+        return (
+            "can never fit: requests {} processors on {}; the {} nodes that it can use have {} in all",
+            n,
+            _nodes_text(request),
+            len(able),
+            sum(self.most_cores(node, request) for node in able),
+        )
+
+    def most_cores(self, node: Node, request: NodeRequest) -> int:
+        """Return how many cores an idle node can give a job, with memory for each."""
+        return int(min(node.n_cores, node.memory // request.core_memory)) if request.core_memory else node.n_cores
+
+    def within(self, procs: IntervalSet) -> int:
+        """Return the nodes that have some of these processors, as a set. O(k log intervals + nodes)."""
+        return set_of(part.node for part in self.parts_of(procs))
+
+    def missing(self, request: NodeRequest, n: int, among: int = -1) -> Reason:
+        """Return which resource is missing for a job that does not fit now. O(nodes)."""
+        for field, value, text in (
+            ("exclusive", False, "idle nodes"),
+            ("gpus_per_node", 0, _gpu_text(request.gpus_per_node, request.gpu_type)),
+            ("node_memory", 0, f"{request.node_memory / GB:.9g} GB of memory on a node"),
+            ("core_memory", 0, f"{request.core_memory / GB:.9g} GB of memory for each core"),
+        ):
+            changes: dict[str, Any] = {field: value}
+            less = request._replace(**changes)
+            if less != request and self.free.fit(less, n, "fewest", among=among) is not None:
+                return "needs {}, which are not free", text
+        return "needs {} processors on {}; they are not free", n, _nodes_text(request)
+
+    def problem(self, request: NodeRequest, procs: IntervalSet) -> str | None:
+        """Return why a job cannot start on processors that are free; None if it can. O(its nodes)."""
+        parts = self.parts_of(procs)
+        if not request.min_nodes <= len(parts) <= (request.max_nodes or len(parts)):
+            return f"it requests {_nodes_text(request)}; the processors are on {len(parts)}"
+        shares = self.shares_of(request, parts)
+        return next(filter(None, (self._problem_on(share, request) for share in shares)), None)
+
+    def _problem_on(self, share: NodeShare, request: NodeRequest) -> str | None:
+        """Return why a node cannot give a job its share; None if it can."""
+        node, free = self.nodes[share.node], self.free
+        n_gpus, free_gb = sum(share.gpus), free.memory[node.number] / GB
+        wanted_gpus = _gpu_text(request.gpus_per_node, request.gpu_type)
+        problems = (
+            (free.closed >> node.number & 1, "runs a job that has it for itself"),
+            (
+                request.exclusive and not free.idle >> node.number & 1,
+                "runs other jobs, and the job has nodes for itself",
+            ),
+            (
+                request.cores_per_node not in {0, share.n_cores},
+                f"has {share.n_cores} of the processors; the job requests {request.cores_per_node} on each node",
+            ),
+            (
+                request.features and not has_features(request.features, node.features),
+                f"has the features {', '.join(sorted(node.features)) or 'none'}; the job requests {request.features}",
+            ),
+            (
+                share.memory > free.memory[node.number],
+                f"has {free_gb:.9g} GB of {node.memory / GB:.9g} GB free; the job needs {share.memory / GB:.9g} GB",
+            ),
+            (n_gpus < request.gpus_per_node, f"has {n_gpus} of these free; the job needs {wanted_gpus}"),
+        )
+        return next((f"node {node.name} {text}" for is_problem, text in problems if is_problem), None)
+
+    def check(self, free: IntervalSet) -> None:
+        """Assert that what is free is what no job holds (for tests). O(nodes + jobs)."""
+        twin = self._idle.copy()
+        for job_id, shares in self.held.items():
+            twin.take(shares, exclusive=self.requests.get(job_id, PLAIN).exclusive)
+        twin.count_cores(self.parts_of(free))
+        for node in range(len(self.nodes)):
+            assert self.free.memory[node] >= 0, f"memory of node {self.nodes[node].name} is overcommitted"
+            assert min((free[node] for free in self.free.gpus), default=0) >= 0, f"GPUs of {node} are overcommitted"
+        for name in FreeNodes.__slots__:
+            if name != "machine":
+                found, expected = getattr(self.free, name), getattr(twin, name)
+                assert found == expected, f"free {name}: {found}, expected {expected}"
+
+    # --- for the cluster ---
+
+    def occupy(self, job: Job) -> None:
+        """Take what a job holds that starts now. O(its nodes)."""
+        request, segment = self.requests.get(job.id, PLAIN), job.segment
+        assert segment.procs is not None
+        shares = self.shares_of(request, self.parts_of(segment.procs))
+        if segment.partition is None:  # its processors are away, and so not free
+            shares = tuple(share._replace(n_cores=0) for share in shares)
+        self.held[job.id] = shares
+        self.free.take(shares, exclusive=request.exclusive)
+
+    def vacate(self, job: Job, back: IntervalSet) -> None:
+        """Give back what a job held, and the processors that are free again. O(its nodes)."""
+        shares = self.held.pop(job.id)
+        is_exclusive = self.requests.get(job.id, PLAIN).exclusive
+        if len(back) == job.segment.n_held:
+            self.free.give(shares, exclusive=is_exclusive)
+            return
+        self.free.give(shares, exclusive=is_exclusive, with_cores=False)
+        self.free.add_cores(self.parts_of(back))
+
+    def count_cores(self, free: IntervalSet) -> None:
+        """Count the free cores of all nodes anew, after a change of machines. O(nodes * log k)."""
+        self.free.count_cores(self.parts_of(free))
+
+
+def has_features(wanted: str, features: frozenset[str]) -> bool:
+    """Return whether a node has the features of a request: all joined by ``&``, in one of the groups between ``|``.
+
+    >>> has_features("a100&ib|h100", frozenset(("a100", "ib"))), has_features("a100&ib|h100", frozenset(("a100",)))
+    (True, False)
+    """
+    return any(features.issuperset(group.split("&")) for group in wanted.split("|"))
+
+
+def _gpu_text(n: int, gpu_type: str) -> str:
+    return f"{n} GPU{'s' if n > 1 else ''}" + (f" of type {gpu_type}" if gpu_type else "")
+
+
+def _nodes_text(request: NodeRequest) -> str:
+    fewest, most = request.min_nodes, request.max_nodes
+    if fewest == most:
+        return f"{fewest} node{'s' if fewest > 1 else ''}"
+    if most:
+        return f"{fewest} to {most} nodes"
+    return f"at least {fewest} node{'s' if fewest > 1 else ''}"

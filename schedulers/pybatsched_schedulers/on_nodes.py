@@ -1,0 +1,462 @@
+"""FCFS, EASY and conservative backfilling for jobs that request memory, GPUs or whole nodes.
+
+A job starts on nodes that have what it requests. EASY's promise is the same as for processors: a job that overtakes the
+head of the queue does not delay it. The *shadow time* is the earliest time at which the head is expected to fit, and
+`Shadow` holds what is free on each node then. Another job may start if it ends by the shadow time, or if the head would
+still fit beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from pybatsched import (
+    EMPTY,
+    FRONT,
+    HALF_TICK,
+    PLAIN,
+    TICK,
+    Booking,
+    CallMeLater,
+    Decision,
+    Entry,
+    IntervalSet,
+    Job,
+    LocalScheduler,
+    NodeProfile,
+    NodeShare,
+    Reason,
+    Step,
+    instant,
+    parse_order,
+    set_of,
+)
+
+if TYPE_CHECKING:
+    from pybatsched import FreeNodes, NodePart, NodeRequest, Nodes, Partition, QueueOptions
+
+
+class FcfsOnNodes(LocalScheduler):
+    """FCFS on the nodes of one partition."""
+
+    def __init__(self, partition: Partition, options: QueueOptions | None, nodes: Nodes) -> None:
+        super().__init__(partition, options)
+        self.nodes = nodes
+        self._placement: str = getattr(options, "placement", None) or "best"
+        self._among = nodes.within(partition.procs)
+
+    def request(self, job: Job) -> NodeRequest:
+        """Return what a job requests of nodes."""
+        return self.nodes.requests.get(job.id, PLAIN)
+
+    def fit(self, job: Job, now: float) -> list[NodePart] | None:
+        """Return the nodes on which a job can start now, with the cores on each; None if it does not fit."""
+        free, n, partition = self.nodes.free, job.n_procs, self.partition
+        if n > partition.n_free:
+            return None
+        request = self.request(job)
+        if partition.upcoming:
+            free = self._around_windows(free, partition.free, now, self.span_s(job))
+        placement = "order" if request is PLAIN else self._placement
+        return free.fit(request, n, placement, among=self._among)
+
+    def pick(self, job: Job, now: float) -> IntervalSet | None:
+        """Return the processors on which a job starts; None if it does not fit now."""
+        parts = self.fit(job, now)
+        return None if parts is None else self.procs_of(parts, job, now)
+
+    def procs_of(self, parts: Iterable[NodePart], job: Job, now: float) -> IntervalSet:
+        """Return processors of these nodes: the lowest that are free and not reserved."""
+        partition = self.partition
+        free = partition.free_for(now, self.span_s(job)) if partition.upcoming else partition.free
+        return self.nodes.procs_of(parts, free)
+
+    def _around_windows(self, free: FreeNodes, procs: IntervalSet, at: float, span_s: float) -> FreeNodes:
+        """Return what is free for a span from a time on: without hosts that are reserved then. O(nodes + windows)."""
+        end_at, usable = instant(at, span_s) - HALF_TICK, free.copy()
+        for window in self.partition.upcoming:
+            if window.start_at < end_at and at < window.end_at:
+                procs = procs - window.procs
+        usable.count_cores(self.nodes.parts_of(procs))
+        return usable
+
+    def missing(self, job: Job, now: float) -> Reason:
+        """Return which resource is missing for a job that does not fit now."""
+        window = self.partition.obstacle(job.n_procs, now, self.span_s(job))
+        if window is not None:
+            return "would overlap reservation {} from {} to {}", window.name, window.start_at, window.end_at
+        if job.n_procs > self.partition.n_free:
+            return "needs {} processors, {} are free", job.n_procs, self.partition.n_free
+        return self.nodes.missing(self.request(job), job.n_procs, self._among)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return which resource is missing for the head of the queue; the queue for the others."""
+        self.sort_queue(now)
+        is_head = bool(self.queue) and job is self.queue[0].job and not self.partition.n_kills_pending
+        return self.missing(job, now) if is_head else super().why_waiting(job, now)
+
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start jobs from the head of the queue while they fit."""
+        while self.queue:
+            procs = self.pick(self.queue[0].job, now)
+            if procs is None:
+                return
+            yield self.start(self.queue[0], "head of the queue", procs)
+
+
+class Shadow(NamedTuple):
+    """When the head of the queue is expected to fit, and what is free then."""
+
+    at: float
+    free: FreeNodes
+
+
+class EasyOnNodes(FcfsOnNodes):
+    """EASY on the nodes of one partition. A plan is O(queue + running) after an end, else O(new jobs)."""
+
+    def __init__(self, partition: Partition, options: QueueOptions | None, nodes: Nodes) -> None:
+        super().__init__(partition, options, nodes)
+        backfill_order = getattr(options, "backfill_order", None)
+        self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
+        self._newcomers: list[Entry] = []
+        self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
+        self._shadow: Shadow | None = None
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into the queue."""
+        super().submit(job, now, front=front)
+        self._newcomers.append(self._entries[job.id])
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Remove a job from the queue."""
+        super().withdraw(job, now)
+        self._head = None
+
+    def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Plan from scratch: something was freed."""
+        self._head = None
+
+    def machines_changed(self, now: float) -> None:  # noqa: ARG002
+        """Plan from scratch: the available machines changed."""
+        self._head = None
+
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start the head of the queue while it fits, then backfill."""
+        queue, shadow = self.queue, self._shadow
+        head = queue[0].job
+        candidates: Iterable[Entry] = sorted(self._newcomers)
+        if head is not self._head or self._varies or (shadow is not None and now > shadow.at):
+            while True:
+                procs = self.pick(head, now)
+                if procs is None:
+                    break
+                yield self.start(queue[0], "head of the queue", procs)
+                if not queue:
+                    self._head, self._newcomers = None, []
+                    return
+                head = queue[0].job
+            self._head = head
+            self._shadow = self.shadow_of(head, now)
+            candidates = queue[1:]
+        if self._backfill_order is not None:
+            candidates = sorted(self._in_backfill_order(candidates, now))
+        self._newcomers = []
+        for _, _, job in candidates:
+            if job is head or job.id not in self._entries:
+                continue
+            parts = self.fit(job, now)
+            if parts is None:
+                continue
+            reason = self._backfill(job, parts, now)
+            if reason is not None:
+                yield self.start(self._entries[job.id], reason, self.procs_of(parts, job, now))
+                if not self.partition.n_free:
+                    return
+
+    def _in_backfill_order(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
+        assert self._backfill_order is not None
+        for rank, arrival, job in entries:
+            if rank != FRONT:
+                rank = self._backfill_order.rank_at(job, self.span_s(job), now)  # noqa: PLW2901
+            yield Entry(rank, arrival, job)
+
+    def _backfill(self, job: Job, parts: list[NodePart], now: float) -> Reason | None:
+        """Return the rule by which a job that fits may start before the head; None if it may not."""
+        shadow, head, span_s = self._shadow, self._head, self.span_s(job)
+        assert shadow is not None
+        assert head is not None
+        if span_s != math.inf and now + span_s <= shadow.at + HALF_TICK:
+            return "backfilled: ends by the shadow time {} of {}", shadow.at, head.id
+        if self.partition.upcoming:  # a job beside the head might need hosts that are reserved later
+            return None
+        request = self.request(job)
+        shares = self.nodes.shares_of(request, parts)
+        shadow.free.take(shares, exclusive=request.exclusive)
+        if shadow.free.fit(self.request(head), head.n_procs, "fewest", among=self._among) is None:
+            shadow.free.give(shares, exclusive=request.exclusive)
+            return None
+        return "backfilled beside {}, which still fits at {}", head.id, shadow.at
+
+    def shadow_of(self, head: Job, now: float) -> Shadow:
+        """Return when a job that does not fit now is expected to, and what is free then; infinity for never.
+
+        O(running), times O(nodes) if hosts are reserved.
+        """
+        span_s = self.span_s(head)
+        for at, free, procs in self._releases():
+            usable = self._around_windows(free, procs, max(at, now), span_s) if self.partition.upcoming else free
+            if usable.fit(self.request(head), head.n_procs, "fewest", among=self._among) is not None:
+                return Shadow(max(at, now), free)
+        return Shadow(math.inf, self.nodes.free)
+
+    def _releases(self) -> Iterator[tuple[float, FreeNodes, IntervalSet]]:
+        """Yield each time at which something is expected to become free, and what is free from then on.
+
+        The set of free processors is kept only if hosts are reserved. The caller does not change what is free.
+        """
+        partition, nodes = self.partition, self.nodes
+        free, procs, at = nodes.free.copy(), partition.free, -math.inf
+        steps: Iterable[tuple[float, Job | IntervalSet]]
+        steps = ((job.segment.expected_end_at, job) for job in partition.running_jobs)
+        if partition.returning:
+            steps = sorted([*steps, *partition.returning], key=_first)
+        for step_at, step in steps:
+            if step_at > at > -math.inf:
+                yield at, free, procs
+            if step_at == math.inf:
+                return
+            at = step_at
+            if isinstance(step, IntervalSet):
+                back = step & partition.away
+                free.add_cores(nodes.parts_of(back))
+            else:
+                back = step.segment.procs or EMPTY
+                is_whole = back.isdisjoint(partition.away) if partition.n_away else True
+                free.give(nodes.held[step.id], exclusive=self.request(step).exclusive, with_cores=is_whole)
+                if not is_whole:
+                    back = back - partition.away
+                    free.add_cores(nodes.parts_of(back))
+            if partition.upcoming:
+                procs = procs | back
+        if at > -math.inf:
+            yield at, free, procs
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return which resource is missing for a job of this queue, or why it may not overtake."""
+        head = self._head
+        if self.partition.n_kills_pending or job.id not in self._entries:
+            return super().why_waiting(job, now)
+        if job is not head and self.fit(job, now) is not None:
+            return (
+                "would delay {}, which is expected to start at {}",
+                head and head.id,
+                self._shadow and self._shadow.at,
+            )
+        return self.missing(job, now)
+
+
+def _first(step: tuple[float, Job | IntervalSet]) -> float:
+    return step[0]
+
+
+class ConservativeOnNodes(FcfsOnNodes):
+    """Conservative backfilling on the nodes of one partition: every job has a planned start, on planned nodes.
+
+    After an early end jobs are moved forward, one at a time in queue order, around the plans of all others. A job is
+    tried again only if nodes that it can use have changed since it was tried last. The plan is made anew, in queue
+    order, if machines change, if a job runs longer than expected, or if an order of the policy contradicts it.
+    """
+
+    reserves = True
+
+    def __init__(self, partition: Partition, options: QueueOptions | None, nodes: Nodes) -> None:
+        super().__init__(partition, options, nodes)
+        self._compresses = bool(getattr(options, "compression", True))
+        self._newcomers: list[Entry] = []
+        self._must_rebuild = True
+        self._must_compress = False
+        self._was_late = False  # a job was past its expected end when the plan was made
+        self._called_at: set[float] = set()
+
+    # --- what happened ---
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into the queue; it is planned when all ends at this time are known."""
+        super().submit(job, now, front=front)
+        self._newcomers.append(self._entries[job.id])
+        self._must_rebuild |= front
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Remove a job from the queue and from the plan."""
+        self._newcomers = [entry for entry in self._newcomers if entry.job is not job]
+        super().withdraw(job, now)
+        if not self._must_rebuild and job.id in self._plans:
+            self._forget(job)
+
+    def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Give back the rest of the job's time."""
+        if not self._must_rebuild:
+            steps = self._ends.pop(job.id, None)
+            if steps is None:
+                self._must_rebuild = True
+            else:
+                self._profile.drop_end(steps)
+                self._changes.append(set_of(share.node for share in self._held[job.id]))
+                self._must_compress = True
+
+    def machines_changed(self, now: float) -> None:  # noqa: ARG002
+        """Make the plan anew: the available machines changed."""
+        self._must_rebuild = True
+
+    # --- the plan ---
+
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Update the plan, and start the jobs whose planned start has come."""
+        self._update(now)
+        due = [job_id for job_id, booking in self._plans.items() if booking.start_at <= now]
+        for entry in sorted((self._entries[job_id] for job_id in due), key=self._by_start):
+            job = entry.job
+            booking = self._plans[job.id]
+            procs = self._procs_at(booking, job, now)
+            if procs is None:  # a job whose end was planned for now still runs
+                self._must_rebuild = True
+                continue
+            self._forget(job)
+            yield self.start(entry, ("its place in the plan, {}, has come", booking.start_at), procs)
+            self._follow(job)
+        yield from self._calls(now)
+
+    def _by_start(self, entry: Entry) -> tuple[float, int]:
+        return self._plans[entry.job.id].start_at, entry.arrival
+
+    def _procs_at(self, booking: Booking, job: Job, now: float) -> IntervalSet | None:
+        """Return the processors of a planned start; None if its nodes do not have them."""
+        if self.partition.upcoming:
+            return self.pick(job, now)
+        if not self.nodes.free.holds(booking.shares, exclusive=booking.is_exclusive):
+            return None
+        return self.procs_of(booking.parts, job, now)
+
+    def _update(self, now: float) -> None:
+        """Bring the plan up to date: ends, new jobs, and moves forward."""
+        running = self.partition.running_jobs
+        is_late = bool(running) and running[0].segment.expected_end_at <= now
+        if self._must_rebuild or is_late or self._was_late or len(running) != len(self._ends):
+            self._rebuild(now)
+            self._was_late = is_late
+            return
+        if self._must_compress and self._compresses:
+            self._compress(now)
+        self._must_compress = False
+        for entry in sorted(self._newcomers):
+            self._place(entry.job, now)
+        self._newcomers = []
+
+    def _rebuild(self, now: float) -> None:
+        """Plan all jobs anew, in queue order, around the running ones and reservations of hosts."""
+        partition, nodes = self.partition, self.nodes
+        self._profile = NodeProfile(nodes, self._among)
+        self._plans: dict[str, Booking] = {}
+        self._steps: dict[str, list[Step]] = {}
+        self._ends: dict[str, list[Step]] = {}
+        self._held: dict[str, tuple[NodeShare, ...]] = {}
+        self._changes: list[int] = []
+        self._tried: dict[str, int] = {}
+        for job in partition.running_jobs:
+            self._follow(job)
+        for at, procs in partition.returning:
+            parts = nodes.parts_of(procs & partition.away)
+            self._profile.end(
+                max(at, round(now + TICK, 6)), [NodeShare(*part, 0, ()) for part in parts], exclusive=False
+            )
+        for window in partition.upcoming:
+            shares = tuple(NodeShare(*part, 0, ()) for part in nodes.parts_of(window.procs & partition.procs))
+            self._profile.book(Booking(window.start_at, window.end_at, (), shares))
+        for entry in self.queue:
+            self._place(entry.job, now)
+        self._newcomers, self._must_rebuild, self._must_compress = [], False, False
+
+    def _place(self, job: Job, now: float) -> None:
+        """Plan a job at its earliest place."""
+        found = self._earliest(job, now, math.inf)
+        self._put(job, Booking(math.inf) if found is None else found)
+        self._tried[job.id] = len(self._changes)
+
+    def _earliest(self, job: Job, now: float, before: float) -> Booking | None:
+        request = self.request(job)
+        placement = "order" if request is PLAIN else self._placement
+        return self._profile.earliest(request, job.n_procs, self.span_s(job), now, placement=placement, before=before)
+
+    def _put(self, job: Job, booking: Booking) -> None:
+        self._plans[job.id] = booking
+        self._steps[job.id] = self._profile.book(booking)
+        self._n_changes += 1
+
+    def _forget(self, job: Job) -> Booking:
+        """Remove a job from the plan."""
+        self._profile.drop_end(self._steps.pop(job.id))
+        del self._tried[job.id]
+        booking = self._plans.pop(job.id)
+        self._changes.append(set_of(part.node for part in booking.parts))
+        return booking
+
+    def _follow(self, job: Job) -> None:
+        """Add the expected end of a running job. A policy may have changed its start, or not started it."""
+        segment = job.segment
+        if segment.partition is not self.partition or segment.procs is None:
+            self._must_rebuild = True
+            return
+        self._held[job.id] = shares = self.nodes.held[job.id]
+        self._ends[job.id] = self._profile.end(segment.expected_end_at, shares, exclusive=self.request(job).exclusive)
+
+    def _compress(self, now: float) -> None:
+        """Move waiting jobs forward, one at a time in queue order."""
+        for _, _, job in self.queue:
+            booking = self._plans.get(job.id)
+            if booking is None:
+                continue
+            changed = 0
+            for nodes in self._changes[self._tried[job.id] :]:
+                changed |= nodes
+            if booking.start_at > now and changed & self.nodes.able(self.request(job)):
+                self._profile.drop_end(self._steps[job.id])
+                better = self._earliest(job, now, booking.start_at)
+                self._put(job, booking if better is None else better)
+                if better is not None:
+                    self._changes.append(set_of(part.node for part in booking.parts))
+            self._tried[job.id] = len(self._changes)
+        n_seen = min(self._tried.values(), default=len(self._changes))
+        self._changes = self._changes[n_seen:]
+        self._tried = {job_id: n - n_seen for job_id, n in self._tried.items()}
+
+    def _calls(self, now: float) -> Iterator[Decision]:
+        """Request a call at the next planned start, if it may come without another event."""
+        if self._compresses and not (self.partition.upcoming or self.partition.returning):
+            return
+        at = min((booking.start_at for booking in self._plans.values()), default=math.inf)
+        if now < at < math.inf and at not in self._called_at:
+            self._called_at = {one for one in self._called_at if one > now} | {at}
+            yield CallMeLater(at, reason="a planned start")
+
+    # --- queries ---
+
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
+        """Return the start that a job without requests would get if it were submitted now."""
+        self._update(now)
+        found = self._profile.earliest(PLAIN, n, duration_s, now, before=latest + TICK)
+        return math.inf if found is None else found.start_at
+
+    def planned_start(self, job: Job, now: float) -> float | None:
+        """Return the planned start of a waiting job."""
+        self._update(now)
+        booking = self._plans.get(job.id)
+        return None if booking is None or booking.start_at == math.inf else max(booking.start_at, now)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return the job's planned start."""
+        booking = self._plans.get(job.id) if not self._must_rebuild else None
+        if booking is None or self.partition.n_kills_pending or booking.start_at == math.inf:
+            return super().why_waiting(job, now)
+        return "planned to start at {}", booking.start_at

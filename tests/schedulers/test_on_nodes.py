@@ -1,0 +1,223 @@
+"""FCFS and EASY on nodes against a slow twin, on paper, and with machines that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from support.nodes_twin import SlowNode, gpus_of, slow_easy
+from support.random_nodes import machines, requests
+
+from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, PolicyError
+from pybatsched.core import events as e
+from pybatsched.testing import FakeJob, Workload, run_policy
+from pybatsched_schedulers.conservative import Conservative
+
+
+def hosts_of(nodes: Sequence[SlowNode]) -> list[dict[str, str]]:
+    """Return the properties of all hosts of a machine, in their order."""
+    found = {}
+    for index, node in enumerate(nodes):
+        gpus = ",".join(f"{kind}:{n}" for kind, n in node.gpus.items())
+        own = {"node": f"n{index}", "memory_gb": f"{node.memory_gb:g}", "features": ",".join(node.features)}
+        for proc in node.procs:
+            found[proc] = {**own, "weight": f"{node.weight:g}", **({"gpus": gpus} if gpus else {})}
+    return [found[proc] for proc in sorted(found)]
+
+
+def of_job(job: FakeJob) -> tuple[float, list[int]]:
+    assert job.started_at is not None
+    return job.started_at, list(job.procs)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draw jobs, in order of submission."""
+    jobs, at = [], 0
+    for index in range(draw(st.integers(1, 14))):
+        at += draw(st.integers(0, 4))
+        s = draw(st.integers(1, 9))
+        request = draw(requests()) if draw(st.integers(0, 3)) else {}
+        walltime = s + 0.5 + draw(st.integers(0, 5))
+        n = draw(st.integers(1, 8))
+        jobs.append({"id": f"{index:02}", "at": at, "n": n, "s": s, "walltime": walltime, "request": request})
+    return jobs
+
+
+@settings(max_examples=200)
+@given(machines(), crowds(), st.sampled_from(("easy", "fcfs")))
+def test_each_start_is_that_of_the_twin(slow: list[SlowNode], jobs: list[dict[str, Any]], policy: str) -> None:
+    workload = Workload()
+    # The first job only makes the run count nodes from its beginning.
+    workload.job("first", n=1, s=0.25, walltime=0.25, node_memory_gb=0.001)
+    for job in jobs:
+        workload.job(job["id"], n=job["n"], s=job["s"], at=job["at"] + 1, walltime=job["walltime"], **job["request"])
+    found = run_policy(policy, workload, hosts=hosts_of(slow)).jobs
+    kept = [job for job in jobs if found[f"w0!{job['id']}"].final_state != "REJECTED"]
+    expected = slow_easy(slow, [{**job, "at": job["at"] + 1} for job in kept], backfills=policy == "easy")
+    assert {job["id"]: of_job(found[f"w0!{job['id']}"]) for job in kept} == expected
+
+
+def overcommitted(nodes: Sequence[SlowNode], jobs: Iterable[FakeJob]) -> list[str]:
+    """Return each instant at which a node holds more than it has, from the results alone."""
+    ran = [job for job in jobs if job.started_at is not None and job.ended_at is not None]
+    found = []
+    for now in sorted({job.started_at or 0.0 for job in ran}):
+        for index, node in enumerate(nodes):
+            here = [job for job in ran if (job.started_at or 0.0) <= now < (job.ended_at or 0.0)]
+            here = [job for job in here if not job.procs.isdisjoint(IntervalSet(node.procs))]
+            cores = [len(job.procs & IntervalSet(node.procs)) for job in here]
+            memory = sum(
+                job.fields.get("node_memory_gb", job.fields.get("memory_gb", 0) * n)
+                for job, n in zip(here, cores, strict=True)
+            )
+            n_gpus = sum(gpus_of(job.fields)[1] for job in here)
+            is_shared = len(here) > 1 and any(job.fields.get("exclusive") for job in here)
+            if sum(cores) > len(node.procs) or memory > node.memory_gb or n_gpus > sum(node.gpus.values()) or is_shared:
+                found.append(f"node {index} at {now}: {[job.id for job in here]}")
+    return found
+
+
+@settings(max_examples=100)
+@given(machines(), crowds(), st.sampled_from(("easy", "fcfs", "conservative")), st.data())
+def test_nothing_is_overcommitted_while_machines_fail(
+    slow: list[SlowNode], jobs: list[dict[str, Any]], policy: str, data: st.DataObject
+) -> None:
+    workload = Workload()
+    for job in jobs:
+        workload.job(job["id"], n=job["n"], s=job["s"], at=job["at"], walltime=job["walltime"], **job["request"])
+    procs = [proc for node in slow for proc in node.procs]
+    lost = data.draw(st.lists(st.sampled_from(procs), min_size=1, unique=True))
+    at = data.draw(st.integers(0, 20))
+    events = [
+        (float(at), e.MACHINES_UNAVAILABLE, str(IntervalSet(lost))),
+        (at + 3.0, e.MACHINES_AVAILABLE, str(IntervalSet(lost))),
+    ]
+    found = run_policy(policy, workload, hosts=hosts_of(slow), machine_events=events)
+    assert not found.deadlocked
+    assert all(job.final_state for job in found.jobs.values())
+    assert overcommitted(slow, found.jobs.values()) == []
+
+
+class Promising(Conservative):
+    """Conservative backfilling that records the first planned start of each job."""
+
+    promised: ClassVar[dict[str, float]] = {}
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        yield from super().decide(now)
+        for job in self.local.waiting():
+            planned = self.local.planned_start(job, now)
+            if job.id not in self.promised and planned is not None:
+                self.promised[job.id] = planned
+
+
+@settings(max_examples=100)
+@given(machines(), crowds())
+def test_conservative_keeps_planned_starts_and_overcommits_nothing(
+    slow: list[SlowNode], jobs: list[dict[str, Any]]
+) -> None:
+    Promising.promised.clear()
+    workload = Workload()
+    for job in jobs:
+        workload.job(job["id"], n=job["n"], s=job["s"], at=job["at"], walltime=job["walltime"], **job["request"])
+    found = run_policy(Promising, workload, hosts=hosts_of(slow))
+    assert not found.deadlocked
+    assert overcommitted(slow, found.jobs.values()) == []
+    late = {job_id: at for job_id, at in Promising.promised.items() if (found.jobs[job_id].started_at or 0.0) > at}
+    assert late == {}
+
+
+#: Four nodes: n0 and n1 have 4 cores and 16 GB, n2 and n3 have 4 cores, 32 GB and two GPUs.
+FOUR = [
+    {"node": f"n{index}", "memory_gb": memory, **({"gpus": "2"} if memory == "32" else {})}
+    for index, memory in enumerate(("16", "16", "32", "32"))
+    for _ in range(4)
+]
+
+
+def eight_jobs() -> Workload:
+    """The worked example of the documentation."""
+    jobs = Workload()
+    jobs.job("a", n=4, s=10, walltime=11, memory_gb=4)  # all of n0
+    jobs.job("b", n=1, s=20, walltime=21, node_memory_gb=12)  # n1: 3 cores and 4 GB are left
+    jobs.job("c", n=2, s=30, walltime=31, gpus_per_node=2)  # n2: no GPU is left
+    jobs.job("d", n=2, s=15, walltime=16, gpus_per_node=1, at=1)  # n3
+    jobs.job("e", n=4, s=10, walltime=11, n_nodes=2, gpus_per_node=2, at=2)  # waits for n2 and n3
+    jobs.job("f", n=1, s=5, walltime=6, memory_gb=8, at=3)  # n2 and n3 have the memory; ends in time
+    jobs.job("g", n=2, s=50, walltime=51, gpus_per_node=1, at=4)  # would delay e on n3
+    jobs.job("h", n=2, s=50, walltime=51, memory_gb=2, at=5)  # n1, which e does not need
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("easy", {"a": 0, "b": 0, "c": 0, "d": 1, "e": 30, "f": 3, "g": 40, "h": 5}),
+        ("conservative", {"a": 0, "b": 0, "c": 0, "d": 1, "e": 30, "f": 3, "g": 40, "h": 5}),
+        ("fcfs", {"a": 0, "b": 0, "c": 0, "d": 1, "e": 30, "f": 30, "g": 40, "h": 40}),
+    ],
+)
+def test_the_worked_example(policy: str, expected: Mapping[str, float]) -> None:
+    found = run_policy(policy, eight_jobs(), hosts=FOUR).jobs
+    assert {job_id.removeprefix("w0!"): job.started_at for job_id, job in found.items()} == expected
+
+
+def test_a_job_that_no_nodes_can_hold_is_rejected() -> None:
+    jobs = Workload().job("a", n=1, s=1, gpus_per_node=3).job("b", n=1, s=1)
+    found = run_policy("easy", jobs, hosts=FOUR).jobs
+    assert [job.final_state for job in found.values()] == ["REJECTED", "COMPLETED_SUCCESSFULLY"]
+
+
+class OnLowest(Policy):
+    """Starts every job at once on the lowest processors."""
+
+    plans_nodes = True
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.partition = cluster.add_partition("all", cluster.procs)
+        self.jobs = list[Job]()
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.jobs.append(job)
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        while self.jobs:
+            job = self.jobs.pop(0)
+            yield ExecuteJob(job.id, self.partition.free.first(job.n_procs))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"memory_gb": 9}, r"node n0 has 16 GB of 16 GB free; the job needs 18 GB"),
+        ({"gpus_per_node": 1}, r"node n0 has 0 of these free; the job needs 1 GPU"),
+        ({"n_nodes": 2}, r"requests 2 nodes; the processors are on 1"),
+        ({"cores_per_node": 1}, r"node n0 has 2 of the processors; the job requests 1 on each node"),
+    ],
+)
+def test_a_decision_that_overcommits_a_node_is_an_error(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(PolicyError, match=text) as caught:
+        run_policy(OnLowest, Workload().job("a", n=2, s=1, **fields), hosts=FOUR)
+    assert caught.value.rule == "node resources"
+    assert caught.value.job_id == "w0!a"
+
+
+def test_a_node_that_a_job_has_for_itself_is_closed() -> None:
+    jobs = Workload().job("a", n=2, s=9, exclusive=True).job("b", n=1, s=1, at=1)
+    with pytest.raises(PolicyError, match="node n0 runs a job that has it for itself"):
+        run_policy(OnLowest, jobs, hosts=FOUR)
+    found = run_policy("easy", jobs, hosts=FOUR).jobs
+    assert [str(job.procs) for job in found.values()] == ["0-1", "4"]
+
+
+def test_without_requests_nodes_change_nothing() -> None:
+    """The usual scheduler runs, whatever the platform says about nodes."""
+    jobs = Workload()
+    for index in range(20):
+        jobs.job(index, n=index % 7 + 1, s=5 + index % 4, at=index, walltime=12)
+    for policy in ("fcfs", "easy", "conservative"):
+        with_nodes = run_policy(policy, jobs, hosts=FOUR).jobs
+        assert with_nodes == run_policy(policy, jobs, n_procs=16).jobs
