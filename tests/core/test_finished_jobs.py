@@ -60,12 +60,12 @@ def test_numbered_ids_need_little_memory(form: str) -> None:
 def test_sparse_numbers_and_many_series_are_kept_one_by_one() -> None:
     found = IdSet()
     for number in range(10_000):
-        found.add(f"w0!{number * 700}")
+        found.add(f"w0!{number * 7000}")
         found.add(f"{number}x{number}")
     assert found.n_kept == 20_000
-    assert found.has("w0!6999300")
+    assert found.has("w0!69993000")
     assert found.has("9999x9999")
-    assert not found.has("w0!6999299")
+    assert not found.has("w0!69992999")
     assert not found.has("9999x9998")
 
 
@@ -76,7 +76,7 @@ def test_every_second_number_takes_a_bit() -> None:
     found = IdSet()
     for number in sorted(members, key=lambda number: number + dice.randrange(100)):
         found.add(f"dyn!w0.{number}.1")
-    assert found.n_kept < 100_000 / 50
+    assert found.n_kept < 100_000 / 500
     assert {number for number in range(-1, 100_001) if found.has(f"dyn!w0.{number}.1")} == members
 
 
