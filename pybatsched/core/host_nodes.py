@@ -12,14 +12,15 @@ from pybatsched.errors import InputError
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
 
-_NODE_PROPERTIES: Final = frozenset(("node", "memory_gb", "gpus", "features"))
+#: The properties of hosts that describe nodes.
+NODE_PROPERTIES: Final = frozenset(("node", "memory_gb", "gpus", "features"))
 
 
 def has_nodes(cluster: Cluster) -> bool:
     """Return whether a platform describes nodes: a host has a property ``node``, memory, GPUs or features. O(hosts)."""
     return any(
         not (
-            _NODE_PROPERTIES.isdisjoint(one.properties or ()) and _NODE_PROPERTIES.isdisjoint(one.zone_properties or ())
+            NODE_PROPERTIES.isdisjoint(one.properties or ()) and NODE_PROPERTIES.isdisjoint(one.zone_properties or ())
         )
         for one in cluster.resources.values()
     )

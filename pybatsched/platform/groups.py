@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from pybatsched.core.intervals import IntervalSet
@@ -15,6 +16,13 @@ def property_of(host: Host, name: str) -> str | None:
     """Return a property of a host, or of its zones if the host does not have it."""
     own = host.properties.get(name)
     return own if own is not None else host.zone_properties.get(name)
+
+
+def has_properties(platform: Platform, names: AbstractSet[str]) -> bool:
+    """Return whether a compute host, or one of its zones, has one of these properties. O(hosts)."""
+    return any(
+        not (names.isdisjoint(host.properties) and names.isdisjoint(host.zone_properties)) for host in platform.compute
+    )
 
 
 def groups(platform: Platform, name: str) -> dict[str, IntervalSet]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pybatsched.core.dependencies import FIELDS
+from pybatsched.core.host_nodes import NODE_PROPERTIES
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.model_refs import ModelRef
 from pybatsched.core.services.host_reservations import specs_of, windows_of
@@ -22,7 +23,7 @@ from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields, not_evaluated
 from pybatsched.platform import model, roles
-from pybatsched.platform.groups import groups
+from pybatsched.platform.groups import groups, has_properties
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, warnings_of
@@ -295,6 +296,8 @@ def check_workloads(
     files = [workload for workload in workloads.values() if isinstance(workload.jobs, list)]  # logs have valid fields
     job_checks.check_fields(files, {"engine": _START_FIELDS})
     clusters = () if platform is None else tuple(groups(platform, "cluster"))
+    if platform is not None and has_properties(platform, NODE_PROPERTIES):
+        job_checks.check_requests(workloads.values())
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 
 

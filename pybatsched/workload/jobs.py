@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pybatsched.core.field_check import FieldCheck, FieldsLike
+from pybatsched.core.nodes import REQUEST_FIELDS, request_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import FileLocation, shown
 from pybatsched.workload.model import Workload
@@ -72,6 +73,17 @@ def name_in(workload: str, given: Any) -> str:
             "or NUL characters, which Batsim rejects"
         )
     return name
+
+
+def check_requests(workloads: Iterable[Workload]) -> None:
+    """Raise InputError for a job with an invalid request of nodes. O(jobs), O(fields) if there is no request."""
+    for workload in workloads:
+        if not REQUEST_FIELDS.isdisjoint(workload.fields):
+            for job in workload.jobs:
+                try:
+                    request_of(job)
+                except ValueError as error:
+                    raise InputError(f"{workload.source}: job {shown(job['id'])}, {error}") from None
 
 
 def in_order(workload: Workload, name_of: Callable[[Any], str]) -> Iterator[dict[str, Any]]:

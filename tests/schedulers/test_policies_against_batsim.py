@@ -15,6 +15,7 @@ from support.process import Server
 from support.simulated import rows, same_but_for_halves, same_jobs
 
 from pybatsched.cli import main
+from pybatsched.machines import names
 
 pytestmark = pytest.mark.batsim
 
@@ -76,18 +77,58 @@ def crowd(seed: int, n_jobs: int, *, urgent: bool = False) -> dict[str, Any]:
 )
 def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
-    (tmp_path / "w.json").write_text(json.dumps(crowd(seed, 80, urgent=policy[0].startswith("ujf"))))
-    args = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--enable-dynamic-jobs"]
+    run_both(crowd(seed, 80, urgent=policy[0].startswith("ujf")), policy, tmp_path)
+    # The learnt predictor has six random decimals.
+    same = same_but_for_halves if "predict=linear" in policy else same_jobs
+    same(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+    if policy[0] in {"redirection", "ujfb"}:
+        assert any("kind=requeue" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
+
+
+def run_both(workload: dict[str, Any], policy: tuple[str, ...], folder: Path) -> None:
+    """Run a workload on ``platform.xml`` of a folder with Batsim and embedded: ``theirs_`` and ``mine_``."""
+    (folder / "w.json").write_text(json.dumps(workload))
+    args = ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--enable-dynamic-jobs"]
     options = [part for text in policy[1:] for part in ("-o", text)]
     with Server("--policy", policy[0], *options) as server:
-        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(folder / "theirs"), "-q"]
         batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
         code = server.finish()
     assert batsim.returncode == 0
-    mine = str(tmp_path / "mine")
+    mine = str(folder / "mine")
     assert main(["simulate", *args, "--policy", policy[0], *options, "-e", mine, "--quiet"]) == code
-    # The learnt predictor has six random decimals.
-    same = same_but_for_halves if "predict=linear" in policy else same_jobs
-    same(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
-    if policy[0] in {"redirection", "ujfb"}:
-        assert any("kind=requeue" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
+
+
+def crowd_of_nodes(seed: int, n_jobs: int) -> dict[str, Any]:
+    """Draw jobs that request memory, GPUs or whole nodes."""
+    dice = random.Random(seed)
+    jobs, at = [], 0
+    for index in range(n_jobs):
+        at += dice.choice([0, 1, 2, 6])
+        job: dict[str, Any] = {"id": str(index), "subtime": at, "res": dice.choice([1, 2, 3, 6]), "walltime": 60}
+        job["profile"] = dice.choice(["d5", "d9", "d40"])
+        job |= dice.choice(
+            [
+                {},
+                {"memory_gb": dice.choice([1, 4.5])},
+                {"gpus_per_node": dice.choice([1, 2]), "node_memory_gb": 6},
+                {"gpus": 3},
+                {"n_nodes": 2, "cores_per_node": 2, "res": 4},
+                {"n_nodes": "1-2", "exclusive": True},
+                {"features": "ib"},
+            ]
+        )
+        jobs.append(job)
+    return {"nb_res": 16, "jobs": jobs, "profiles": {f"d{s}": {"type": "delay", "delay": s} for s in (5, 9, 40)}}
+
+
+@pytest.mark.parametrize("seed", range(17))
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_nodes_need_nothing_from_batsim(policy: str, seed: int, tmp_path: Path) -> None:
+    nodes = names.of_nodes("2 x 4 cores 16 GB, 2 x 4 cores 32 GB 2 gpus:a100 features ib")
+    (tmp_path / "platform.xml").write_text(nodes.text)
+    run_both(crowd_of_nodes(seed, 60), (policy,), tmp_path)
+    same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+    finished = [row for row in rows(tmp_path / "mine_jobs.csv") if row["final_state"] == "COMPLETED_SUCCESSFULLY"]
+    assert len(finished) > 40
+    assert any(float(row["waiting_time"]) > 10 for row in finished)
