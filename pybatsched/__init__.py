@@ -99,7 +99,11 @@ if TYPE_CHECKING:
         QueuePolicy as QueuePolicy,
         take_out as take_out,
     )
-    from pybatsched.policies.node_profile import Booking as Booking, NodeProfile as NodeProfile, Step as Step
+    from pybatsched.policies.node_profile import (
+        NodeBooking as NodeBooking,
+        NodeProfile as NodeProfile,
+        NodeStep as NodeStep,
+    )
     from pybatsched.policies.observations import Observation as Observation, observe as observe
     from pybatsched.policies.orders import (
         QueueOrder as QueueOrder,
@@ -147,7 +151,7 @@ _MODULES = {
     "policies.freed_intervals": "FreedIntervals",
     "policies.loading": "agent_of",
     "policies.local_scheduler": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
-    "policies.node_profile": "Booking NodeProfile Step",
+    "policies.node_profile": "NodeBooking NodeProfile NodeStep",
     "policies.observations": "Observation observe",
     "policies.queue_options": "ChoiceOptions Order QueueFields QueueOptions",
     "policies.orders": "QueueOrder RankedJobs parse_order",

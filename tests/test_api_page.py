@@ -55,7 +55,7 @@ def test_every_name_is_on_the_page(name: str) -> None:
 #: Members that are the engine's own, or those of shipped policies.
 OTHERS = {
     "Policy": "",
-    "LocalScheduler": "",
+    "LocalScheduler": "take_queue_of",
     "Partition": "add_running change_estimate remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at "

@@ -19,9 +19,7 @@ NODE_PROPERTIES: Final = frozenset(("node", "memory_gb", "gpus", "features"))
 def has_nodes(cluster: Cluster) -> bool:
     """Return whether a platform describes nodes: a host has a property ``node``, memory, GPUs or features. O(hosts)."""
     return any(
-        not (
-            NODE_PROPERTIES.isdisjoint(one.properties or ()) and NODE_PROPERTIES.isdisjoint(one.zone_properties or ())
-        )
+        not (NODE_PROPERTIES.isdisjoint(one.properties or ()) and NODE_PROPERTIES.isdisjoint(one.zone_properties or ()))
         for one in cluster.resources.values()
     )
 

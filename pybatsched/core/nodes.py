@@ -83,8 +83,9 @@ def request_of(fields: Mapping[str, Any]) -> tuple[NodeRequest, int] | None:
 
     Raises ValueError with the name of an invalid field, without the job.
 
-    >>> request_of({"n_nodes": "2-4", "gpus_per_node": "a100:2"})
-    (NodeRequest(min_nodes=2, max_nodes=4, gpus_per_node=2, gpu_type='a100'), 0)
+    >>> request, n_gpus = request_of({"n_nodes": "2-4", "gpus_per_node": "a100:2"})
+    >>> request.min_nodes, request.max_nodes, request.gpus_per_node, request.gpu_type, n_gpus
+    (2, 4, 2, 'a100', 0)
     """
     if fields.keys().isdisjoint(REQUEST_FIELDS):
         return None

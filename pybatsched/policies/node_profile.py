@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pybatsched.core.nodes import NodePart, NodeRequest, Nodes, NodeShare
 
 
-class Step(NamedTuple):
+class NodeStep(NamedTuple):
     """A change on one node: a job gives back its share (`order` 0), or takes it (1, after all that is given back)."""
 
     at: float
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     is_exclusive: bool
 
 
-class Booking(NamedTuple):
+class NodeBooking(NamedTuple):
     """The planned start and end of a job, its nodes, and what it holds there. An infinite start is never."""
 
     start_at: float
@@ -49,29 +49,29 @@ class NodeProfile:
         self._nodes = nodes
         self._among = among
         self._steps: SortedList[tuple[float, int]] = SortedList()  # time and node of each step
-        self._of_node: list[list[Step]] = [[] for _ in nodes.nodes]
+        self._of_node: list[list[NodeStep]] = [[] for _ in nodes.nodes]
         self._n_steps = 0
 
-    def end(self, at: float, shares: Iterable[NodeShare], *, exclusive: bool) -> list[Step]:
+    def end(self, at: float, shares: Iterable[NodeShare], *, exclusive: bool) -> list[NodeStep]:
         """Add the expected end of a running job. Return its steps, for `drop_end`. O(its nodes * log S)."""
         return [] if at == math.inf else [self._add(at, 0, share, exclusive) for share in shares]
 
-    def drop_end(self, steps: Iterable[Step]) -> None:
+    def drop_end(self, steps: Iterable[NodeStep]) -> None:
         """Remove steps: the job has ended. O(its nodes * (log S + s))."""
         for step in steps:
             self._of_node[step.share.node].remove(step)
             self._steps.remove((step.at, step.share.node))
 
-    def book(self, booking: Booking) -> list[Step]:
+    def book(self, booking: NodeBooking) -> list[NodeStep]:
         """Add a planned job. Return its steps, for `drop_end`. O(its nodes * log S)."""
         if booking.start_at == math.inf:
             return []
         steps = [self._add(booking.start_at, 1, share, booking.is_exclusive) for share in booking.shares]
         return steps + self.end(booking.end_at, booking.shares, exclusive=booking.is_exclusive)
 
-    def _add(self, at: float, order: int, share: NodeShare, is_exclusive: bool) -> Step:
+    def _add(self, at: float, order: int, share: NodeShare, is_exclusive: bool) -> NodeStep:
         self._n_steps += 1
-        step = Step(at, order, self._n_steps, share, is_exclusive)
+        step = NodeStep(at, order, self._n_steps, share, is_exclusive)
         insort(self._of_node[share.node], step)
         self._steps.add((at, share.node))
         return step
@@ -85,7 +85,7 @@ class NodeProfile:
         *,
         placement: str = "best",
         before: float = math.inf,
-    ) -> Booking | None:
+    ) -> NodeBooking | None:
         """Return the earliest place of a job from now on; None if there is none that begins earlier than `before`.
 
         The nodes have what the job requests during its whole span. O(S * s) at worst, and O(nodes) at least.
@@ -111,9 +111,9 @@ class NodeProfile:
 
     def _booking(
         self, request: NodeRequest, parts: list[NodePart], window: FreeNodes, at: float, span_s: float
-    ) -> Booking:
+    ) -> NodeBooking:
         shares = self._nodes.shares_of(request, parts, window)
-        return Booking(at, instant(at, span_s), tuple(parts), shares, request.exclusive)
+        return NodeBooking(at, instant(at, span_s), tuple(parts), shares, request.exclusive)
 
     def _starts(self, now: float, span_s: float) -> Iterator[tuple[float, int]]:
         """Yield the times after now at which shares are given back, with the nodes whose window has changed since."""

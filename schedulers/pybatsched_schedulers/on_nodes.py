@@ -18,17 +18,17 @@ from pybatsched import (
     HALF_TICK,
     PLAIN,
     TICK,
-    Booking,
     CallMeLater,
     Decision,
     Entry,
     IntervalSet,
     Job,
     LocalScheduler,
+    NodeBooking,
     NodeProfile,
     NodeShare,
+    NodeStep,
     Reason,
-    Step,
     instant,
     parse_order,
     set_of,
@@ -331,7 +331,7 @@ class ConservativeOnNodes(FcfsOnNodes):
     def _by_start(self, entry: Entry) -> tuple[float, int]:
         return self._plans[entry.job.id].start_at, entry.arrival
 
-    def _procs_at(self, booking: Booking, job: Job, now: float) -> IntervalSet | None:
+    def _procs_at(self, booking: NodeBooking, job: Job, now: float) -> IntervalSet | None:
         """Return the processors of a planned start; None if its nodes do not have them."""
         if self.partition.upcoming:
             return self.pick(job, now)
@@ -358,9 +358,9 @@ class ConservativeOnNodes(FcfsOnNodes):
         """Plan all jobs anew, in queue order, around the running ones and reservations of hosts."""
         partition, nodes = self.partition, self.nodes
         self._profile = NodeProfile(nodes, self._among)
-        self._plans: dict[str, Booking] = {}
-        self._steps: dict[str, list[Step]] = {}
-        self._ends: dict[str, list[Step]] = {}
+        self._plans: dict[str, NodeBooking] = {}
+        self._steps: dict[str, list[NodeStep]] = {}
+        self._ends: dict[str, list[NodeStep]] = {}
         self._held: dict[str, tuple[NodeShare, ...]] = {}
         self._changes: list[int] = []
         self._tried: dict[str, int] = {}
@@ -373,7 +373,7 @@ class ConservativeOnNodes(FcfsOnNodes):
             )
         for window in partition.upcoming:
             shares = tuple(NodeShare(*part, 0, ()) for part in nodes.parts_of(window.procs & partition.procs))
-            self._profile.book(Booking(window.start_at, window.end_at, (), shares))
+            self._profile.book(NodeBooking(window.start_at, window.end_at, (), shares))
         for entry in self.queue:
             self._place(entry.job, now)
         self._newcomers, self._must_rebuild, self._must_compress = [], False, False
@@ -381,20 +381,20 @@ class ConservativeOnNodes(FcfsOnNodes):
     def _place(self, job: Job, now: float) -> None:
         """Plan a job at its earliest place."""
         found = self._earliest(job, now, math.inf)
-        self._put(job, Booking(math.inf) if found is None else found)
+        self._put(job, NodeBooking(math.inf) if found is None else found)
         self._tried[job.id] = len(self._changes)
 
-    def _earliest(self, job: Job, now: float, before: float) -> Booking | None:
+    def _earliest(self, job: Job, now: float, before: float) -> NodeBooking | None:
         request = self.request(job)
         placement = "order" if request is PLAIN else self._placement
         return self._profile.earliest(request, job.n_procs, self.span_s(job), now, placement=placement, before=before)
 
-    def _put(self, job: Job, booking: Booking) -> None:
+    def _put(self, job: Job, booking: NodeBooking) -> None:
         self._plans[job.id] = booking
         self._steps[job.id] = self._profile.book(booking)
         self._n_changes += 1
 
-    def _forget(self, job: Job) -> Booking:
+    def _forget(self, job: Job) -> NodeBooking:
         """Remove a job from the plan."""
         self._profile.drop_end(self._steps.pop(job.id))
         del self._tried[job.id]

@@ -10,7 +10,7 @@ from support.nodes_twin import SlowNode
 from support.random_nodes import as_request, fast_nodes, machines, requests
 
 from pybatsched.core.nodes import FreeNodes, Nodes, NodeShare
-from pybatsched.policies.node_profile import Booking, NodeProfile
+from pybatsched.policies.node_profile import NodeBooking, NodeProfile
 
 Known = list[tuple[float, float, tuple[NodeShare, ...], bool]]  # start, end, shares and whether exclusive
 
@@ -82,12 +82,12 @@ def test_the_earliest_place_is_that_of_the_search(
 def test_dropped_plans_leave_nothing_behind(slow: list[SlowNode], jobs: list[tuple[dict[str, Any], int, int]]) -> None:
     nodes = fast_nodes(slow)
     profile = NodeProfile(nodes, nodes.all)
-    steps, first = [], dict[int, Booking | None]()
+    steps, first = [], dict[int, NodeBooking | None]()
     for number, (fields, n, span_s) in enumerate(jobs):
         first[number] = profile.earliest(as_request(fields), n, span_s, 0.0)
-        steps.append(profile.book(first[number] or Booking(math.inf)))
+        steps.append(profile.book(first[number] or NodeBooking(math.inf)))
     for one in reversed(steps):
         profile.drop_end(one)
     for number, (fields, n, span_s) in enumerate(jobs):
         assert profile.earliest(as_request(fields), n, span_s, 0.0) == first[number]
-        profile.book(first[number] or Booking(math.inf))
+        profile.book(first[number] or NodeBooking(math.inf))

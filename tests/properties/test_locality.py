@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.locality_twin import PRESETS, Twin, TwinJob, TwinNode, TwinRules
-from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, FileNode, crowd, crowds, fates, run_locality
+from support.located import DYNAMIC, HUGE, MACHINES, Fate, FileNode, Machine, crowd, crowds, fates, run_locality
 from support.outages import outages
 from support.published_twin import PublishedTwin, by_logged_start
 

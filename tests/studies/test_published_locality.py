@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.located import DYNAMIC, Fate, Machine, FileNode, fates
+from support.located import DYNAMIC, Fate, FileNode, Machine, fates
 from support.logs import rackham_line, rackham_workload
 from support.places import SHARED_CASES, TRACES
 
@@ -118,7 +118,12 @@ def test_lem_does_not_count_an_idle_node_with_a_core_that_is_available_later() -
 def test_lem_counts_a_node_once() -> None:
     """Of three nodes, v and x start on node 0. Node 2 is still idle, so y starts at once."""
     jobs = lem_jobs().job("v", at=5, n=2, s=5, walltime=20)
-    assert starts(played(jobs, Machine((FileNode(),) * 3), score="lem", interval_s=1)) == {"b": 0, "v": 5, "x": 5, "y": 5}
+    assert starts(played(jobs, Machine((FileNode(),) * 3), score="lem", interval_s=1)) == {
+        "b": 0,
+        "v": 5,
+        "x": 5,
+        "y": 5,
+    }
 
 
 @pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])

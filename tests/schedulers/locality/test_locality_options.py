@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.located import DYNAMIC, Machine, FileNode, facts, fates, run_locality
+from support.located import DYNAMIC, FileNode, Machine, facts, fates, run_locality
 from support.process import run_cli
 
 from pybatsched.core import decisions as d
