@@ -133,4 +133,4 @@ def test_the_examples_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
     for number, example in enumerate(EXAMPLES, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 20
+    assert len(EXAMPLES) == 21
