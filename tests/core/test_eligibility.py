@@ -13,7 +13,7 @@ from pybatsched.core.decisions import reason_text
 from pybatsched.core.dependencies import dependency_of, with_ids
 from pybatsched.core.engine import Engine
 from pybatsched.core.events import MACHINES_UNAVAILABLE
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, PolicyError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched.workload import model
@@ -277,6 +277,22 @@ def test_the_policy_can_be_replaced_while_jobs_may_not_start() -> None:
     result = simulation.result()
     assert (result.finished, result.figures.makespan_s) == (True, 18)
     assert result.policy_figures["n_waited_for_array_limit"] == 2
+
+
+class Hasty(Asking):
+    """Starts all unfinished jobs, also those that it did not get."""
+
+    def decide(self, now: float) -> Any:
+        """Start what waits."""
+        for job in list(self.cluster.jobs.values()):
+            if job.started_at is None:
+                yield ExecuteJob(job.id, self.cluster.partitions["all"].free.first(job.n_procs))
+
+
+def test_a_policy_cannot_start_a_job_before_it_may() -> None:
+    jobs = Workload().job(1, n=1, s=10).job(2, n=1, s=1, depends_on="afterok:1")
+    with pytest.raises(PolicyError, match="rule 'is eligible': may not start yet: waits for job w0!1 .afterok"):
+        run_policy(Hasty, jobs, n_procs=8)
 
 
 # --- other ids ---------------------------------------------------------------------------------------------------

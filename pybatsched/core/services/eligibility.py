@@ -23,6 +23,7 @@ from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.jobs import Job
 from pybatsched.core.services.prerequisites import Prerequisites, WaitingItem, holds
 from pybatsched.core.services.service import Service, Services
+from pybatsched.core.validator import Violation
 from pybatsched.errors import InputError, quantity
 
 if TYPE_CHECKING:
@@ -312,6 +313,12 @@ class Eligibility(Service):
         return bool(self.held_back) and (
             self._all_submitted() and len(actions.jobs.alive) == len(self.held_back) and not actions.jobs.kills
         )
+
+    def admit(self, job: Job, decision: d.ExecuteJob) -> d.ExecuteJob:
+        """Raise Violation for a policy that starts a job which it did not get yet."""
+        if job.id in self.held_back:
+            raise Violation("is eligible", d.reason_text(self.why_waiting(job) or ""), job=job)
+        return decision
 
     def is_waiting(self) -> bool:
         """Return whether jobs are held back."""
