@@ -197,9 +197,8 @@ class Actions:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self.carry_out(d.RejectJob(job.id, reason=reason))
             return
-        for takes in services.takes:
-            if takes(job):
-                return
+        if (services.fields is None or not services.fields.isdisjoint(job.fields)) and services.take(job):
+            return
         for submitted in services.submitted:
             submitted(job)
         try:

@@ -64,6 +64,7 @@ class Eligibility(Service):
         self._actions = actions
         self._feedback = feedback
         self.is_dormant = True  # until the first job with such fields
+        self.fields: frozenset[str] | None = frozenset(FIELDS)
         self._has_rules = False  # some job has more than the name of an array
         self._waiting: Prerequisites[Job] = Prerequisites()
         #: The jobs that the policy does not have yet, by id.
@@ -89,7 +90,7 @@ class Eligibility(Service):
         if rules == {"depends_on"} and follows_only(fields):
             return False
         if self.is_dormant:
-            self.is_dormant = False
+            self.is_dormant, self.fields = False, None
             self._actions.services = Services(self._actions.services.all)
         self._has_rules = self._has_rules or rules != {"array"}
         try:

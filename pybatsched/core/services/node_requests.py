@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core import decisions as d
 from pybatsched.core.host_nodes import nodes_of
-from pybatsched.core.nodes import Nodes, request_of
+from pybatsched.core.nodes import REQUEST_FIELDS, Nodes, request_of
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError, setting
 
@@ -20,6 +20,8 @@ class NodeRequests(Service):
 
     A policy that does not plan nodes ignores requests, and its user gets a remark.
     """
+
+    fields = REQUEST_FIELDS
 
     def __init__(self, actions: Actions, *, is_planned: bool, is_own: bool) -> None:
         self._actions = actions

@@ -28,6 +28,8 @@ _REASON: Final = "runs when the simulation begins"
 class RunningAtStart(Service):
     """The jobs of one run that run when it begins. Other jobs cost one test."""
 
+    fields = frozenset((FIELD,))
+
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
         self._n_jobs = self._n_elsewhere = 0

@@ -24,6 +24,8 @@ class Service:
 
     #: Whether only the step `takes` is called now. A service that changes this makes a new `Services`.
     is_dormant = False
+    #: The step `takes` is called only for jobs with one of these fields; None: for all jobs.
+    fields: frozenset[str] | None = None
 
     def begin(self) -> None:
         """Begin: the policy has handled `on_begin`."""
@@ -117,6 +119,10 @@ class Services:
         self.before_events = self._steps("before_events")
         self.check = self._steps("check")
         self.takes = self._steps("takes")
+        of_services = [one.fields for one in self.all if type(one).takes is not Service.takes]
+        fields = frozenset[str]().union(*(names or () for names in of_services))
+        #: `takes` is called only for jobs with one of these fields; None: for all jobs.
+        self.fields = None if None in of_services else fields
         self.submitted = self._steps("submitted")
         self.killed = self._steps("killed")
         self.ended = self._steps("ended")
@@ -136,4 +142,6 @@ class Services:
 
     def take(self, job: Job) -> bool:
         """Return whether a service handles a waiting job, so that the policy does not get it."""
+        if self.fields is not None and self.fields.isdisjoint(job.fields):
+            return False
         return any(takes(job) for takes in self.takes)
