@@ -271,10 +271,7 @@ class _Reader:
             some = {name: [column[row] for row in rows] for name, column in cells.items()}
             values_of = _Values(self.records, self.zone, some, [lines[row] for row in rows], faults)
             made = values_of.steps() if are_steps else values_of.jobs()
-            of_ids = {name: [getattr(ids[row], name) for row in rows] for name in JobId._fields}
-            if not are_steps:
-                of_ids["array_limit"] = _first_known(of_ids["array_limit"], values_of.array_limits())
-            made |= of_ids
+            made |= {name: [getattr(ids[row], name) for row in rows] for name in JobId._fields}
             parts.append(pl.DataFrame(made, schema={name: SCHEMA.get(name, pl.String) for name in made}))
         for one in found if faults else ():
             if one.line in faults:
@@ -361,6 +358,7 @@ class _Values:
         made |= self._sizes()
         made["memory_gb"] = self._memory(made)
         made |= {label: self._label(names) for label, names in _LABELS.items()}
+        made["array_limit"] = self._array_limits()
         made["dependency"] = _first_known(made["dependency"], self._submitted("dependency", "d"))
         self._check(made)
         return made | {"line": self._lines}
@@ -467,11 +465,12 @@ class _Values:
 
         return _first_known(*(self._of(name, known) for name in names))
 
-    def array_limits(self) -> list[int | None]:
+    def _array_limits(self) -> list[int | None]:
         """Return how many tasks of an array may run at a time."""
         throttles = [one or None for one in self._of("ArrayTaskThrottle", values.count_of)]
+        of_ids = self._of("JobID", lambda text: values.limit_of_tasks(text) if "%" in text else None)
         of_lines = [None if text is None else values.limit_of_tasks(text) for text in self._submitted("array", "a")]
-        return _first_known(throttles, of_lines)
+        return _first_known(of_ids, throttles, of_lines)
 
     def _submitted(self, name: str, short: str) -> list[str | None]:
         """Return an option of the commands that submitted the jobs, such as --dependency, which `sacct` lacks."""

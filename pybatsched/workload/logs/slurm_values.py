@@ -231,8 +231,7 @@ def gres_gpus_of(text: str) -> int | None:
 class JobId(NamedTuple):
     """The parts of an id: job, task of an array, part of a heterogeneous job, and step.
 
-    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9%4]`), with
-    the limit of tasks that run at a time.
+    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`).
     """
 
     number: int
@@ -240,7 +239,6 @@ class JobId(NamedTuple):
     part: int | None = None
     step: str | None = None
     is_waiting: bool = False
-    array_limit: int | None = None
 
 
 def job_id_of(text: str) -> JobId:
@@ -250,9 +248,7 @@ def job_id_of(text: str) -> JobId:
         raise ValueError(A_JOB_ID)
     number, task, part = (None if found is None else int(found) for found in match.group("number", "task", "part"))
     assert number is not None
-    return JobId(
-        number, task, part, match["step"], match["waiting"] is not None, limit_of_tasks(match["waiting"] or "")
-    )
+    return JobId(number, task, part, match["step"], match["waiting"] is not None)
 
 
 def limit_of_tasks(text: str) -> int | None:
