@@ -239,7 +239,7 @@ class Actions:
             self.cluster.occupy(job, self.now)
         else:
             job.segment.partition = None
-            self.cluster.inherited[job.id] = job
+            self.cluster.inherit(job)
             self.cluster.change_machines()
         self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
         self.caller.call("on_machines_changed", procs, self.now)

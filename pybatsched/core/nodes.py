@@ -95,7 +95,7 @@ def request_of(fields: Mapping[str, Any]) -> tuple[NodeRequest, int] | None:
     for one, other in (("memory_gb", "node_memory_gb"), ("gpus", "gpus_per_node")):
         if fields.get(one) and fields.get(other):
             raise ValueError(f"both {one} and {other}; expected one of them")
-    fewest, most = _range_of(fields.get("n_nodes", ""))
+    fewest, most = _range_of(fields.get("n_nodes", fields.get("nodes", "")))
     gpu_type, n_gpus = _gpus_of(fields.get("gpus", 0))
     per_node = 0
     if fields.get("gpus_per_node"):
@@ -115,8 +115,8 @@ def request_of(fields: Mapping[str, Any]) -> tuple[NodeRequest, int] | None:
 
 
 def _range_of(value: int | str) -> tuple[int, int]:
-    """Return the least and the largest number of nodes: of a number, a range such as ``2-4``, or nothing."""
-    fewest, _, most = str(value).partition("-")
+    """Return the least and the largest number of nodes: of a number, a range such as ``2-4``, or none."""
+    fewest, _, most = str(value or "").partition("-")
     return int(fewest or 1), int(most or fewest or 0)
 
 
@@ -157,6 +157,7 @@ _GPUS: Final = (_is_gpus, "a number of GPUs from 0, or a type and a number such 
 #: What each field may be.
 _RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "n_nodes": (_is_nodes, "a number of nodes from 1, or a range such as '2-4'"),
+    "nodes": (lambda value: _is_count(value, 0), "a number of nodes from 0"),
     "cores_per_node": (_is_count, "a number of cores from 1"),
     "memory_gb": (_is_memory, "GB from 0 for each core"),
     "node_memory_gb": (_is_memory, "GB from 0 for each node"),

@@ -135,7 +135,8 @@ def test_an_invalid_request_names_its_field(fields: dict[str, Any], text: str) -
 def test_a_request_for_nothing_is_none() -> None:
     assert request_of({"user": "u"}) is None
     assert request_of({"gpus": 0, "memory_gb": 0, "n_nodes": "1-0"[:1] + "-99", "exclusive": False}) is not None
-    assert request_of({"gpus": 0, "memory_gb": 0}) is None
+    assert request_of({"gpus": 0, "memory_gb": 0, "nodes": 0}) is None
+    assert request_of({"nodes": 3, "n_nodes": 2}) == request_of({"n_nodes": 2}) != request_of({"nodes": 3})
 
 
 def test_features_are_joined_by_and_and_or() -> None:
