@@ -78,7 +78,7 @@ TWICE = "two entries have this label and the same options on"
         (drawn(generate={"procs": 8}, weeks={}), "weeks: works only with file"),
         (of_file(deadlines={}), "deadlines: expected either every or share"),
         ({"workload": of_file()["workload"] * 2}, "workload: the name 'w' is used twice; expected unique names"),
-        (machine(), "platform 1: expected one of procs, platform and of_workload = true, found none of them"),
+        (machine(), "platform 1: expected one of procs, platform, nodes and of_workload = true, found none of them"),
         (machine(procs=0), "platform 1: procs: expected a whole number from 1 to 10,000,000, found 0"),
         (machine(procs=10**11), "platform 1: procs: expected a whole number from 1 to 10,000,000, found 100000000000"),
         (machine(of_workload="yes"), "platform 1: of_workload: expected true or false, found 'yes'"),

@@ -63,7 +63,12 @@ def test_header_and_exchanges(journal: Path) -> None:
     reader = JournalReader(journal)
     header = reader.header
     assert (header["policy"], header["version"], len(header["platform"])) == ("easy", 1, 64)
-    assert header["options"] == {"order": "fcfs", "assume_walltime": None, "backfill_order": None}
+    assert header["options"] == {
+        "order": "fcfs",
+        "assume_walltime": None,
+        "placement": "best",
+        "backfill_order": None,
+    }
     exchanges = list(reader.exchanges())
     assert [exchange.n for exchange in exchanges] == list(range(1, len(exchanges) + 1))
     assert b"SIMULATION_BEGINS" in exchanges[0].request
