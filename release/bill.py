@@ -51,6 +51,8 @@ pybatsched has the MIT licence and contains no code of other projects. The packa
 the versions of `constraints.txt`, each under its own licence. `make licences` writes this table from the metadata
 of the packages.
 
+<!-- make licences -->
+
 | package | version | licence | for |
 |---|---|---|---|
 """
@@ -151,7 +153,8 @@ def _component(kind: str, name: str, version: str, licence: str) -> dict[str, An
 
 def table(pins: Iterable[Pin]) -> str:
     """Return the page of licences."""
-    return _HEAD + "".join(f"| {name} | {version} | {licence} | {use} |\n" for name, version, licence, use in pins)
+    rows = "".join(f"| {name} | {version} | {licence} | {use} |\n" for name, version, licence, use in pins)
+    return f"{_HEAD}{rows}\n<!-- end -->\n"
 
 
 def main() -> None:

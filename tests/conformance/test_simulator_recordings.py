@@ -1,7 +1,7 @@
 """The simulator in Batsim's place: every message and every file as real Batsim had them, for each recording.
 
-Each is played with the default clock and with that of SimGrid. docs/conformance.md is made from here: if it is out of
-date the last test says how to renew it.
+Each is played with the default clock and with that of SimGrid. README.md beside this file is made from here: if it is
+out of date, the last test says how to renew it.
 """
 
 from __future__ import annotations
@@ -118,29 +118,10 @@ def test_clock_noise_is_all_that_differs(recording: Recording, tmp_path: Path) -
 
 
 HEAD = """\
-# Conformance to Batsim 4.2.1
+# The recordings of Batsim 4.2.1
 
-The embedded simulator gets the inputs and options of runs recorded from real Batsim 4.2.1, and the recorded replies of
-the scheduler. Its messages are compared with those of Batsim: numbers by value, everything else exactly, in the same
-order. The files `_jobs.csv`, `_schedule.csv` (with 0 in the two wall-clock columns on both sides),
-`_machine_states.csv` and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must
-reject it. If Batsim ended in a deadlock, the simulator must end in a deadlock.
-
-Differences:
-
-* **MPI.** Jobs that replay MPI traces (`smpi`) are rejected when the workload is loaded. The message names the job and
-  the profile and recommends Batsim.
-* **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by
-  division. The times of two simultaneous events may differ in the last bit, so that Batsim sends two messages. With
-  the exact clock (`--clock exact`, the default unless jobs communicate), times are exact, and times closer than
-  1e-9 s are equal. With `--clock simgrid` nothing differs.
-* **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
-  sometimes reports two simultaneous ends in another order if one of the jobs is composed.
-* **Hops at time 0** (exact clock). On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at
-  time 0. A job killed there has a run time of about 1e-300 s; for a run time of 0 Batsim would write 0.00001 s.
-  `_consumed_energy.csv` of Batsim then has a mean power, and that of the simulator has NA.
-
-`tests/conformance/test_simulator_recordings.py` writes this page.
+[docs/conformance.md](../../docs/conformance.md) describes the comparison.
+`test_simulator_recordings.py` writes this table.
 
 | recording | default clock | `--clock simgrid` |
 |---|---|---|
@@ -148,7 +129,7 @@ Differences:
 
 
 def line(recording: Recording) -> str:
-    """Return the line of a recording in docs/conformance.md. The tests above check it."""
+    """Return the line of a recording in the table. The tests above check it."""
     name = recording.name
     equal = "equal" if recording.ends else "equal, with the deadlock"
     if recording.exit_code != 0:
@@ -163,16 +144,16 @@ def line(recording: Recording) -> str:
     return f"| {name} | {result} | {equal} |"
 
 
-def test_the_conformance_page_is_up_to_date() -> None:
-    """Missing recordings are not checked; those present must be on the page with the right result."""
-    page = ROOT / "docs" / "conformance.md"
+def test_the_table_of_recordings_is_up_to_date() -> None:
+    """Missing recordings are not checked; those present must be in the table with the right result."""
+    page = Path(__file__).parent / "README.md"
     lines = page.read_text().splitlines() if page.exists() else []
     wanted = [line(recording) for recording in sorted(ALL, key=lambda r: r.name)]
     if "\n".join(lines[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(lines):
-        fresh = ROOT / "build" / "conformance.md"
+        fresh = ROOT / "build" / "recordings.md"
         fresh.parent.mkdir(exist_ok=True)
         fresh.write_text(HEAD + "\n".join(wanted) + "\n")
-        pytest.fail(f"docs/conformance.md is out of date; the new one is in {fresh.relative_to(ROOT)}")
+        pytest.fail(f"tests/conformance/README.md is out of date; the new one is in {fresh.relative_to(ROOT)}")
 
 
 ALL_5 = recordings5()

@@ -1,4 +1,4 @@
-"""One name per figure: the tables of docs/metrics.md, and old names of version 0.2."""
+"""One name per figure: the tables of names, and old names of version 0.2."""
 
 from __future__ import annotations
 
@@ -20,31 +20,7 @@ from pybatsched.metrics.figures import figures_of
 from pybatsched.metrics.job_results import JobResults
 from pybatsched.report.campaign.points import points_of
 
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
 SUCCESS = "COMPLETED_SUCCESSFULLY"
-
-
-def rows_of_tables() -> dict[str, list[tuple[str, ...]]]:
-    """Return the tables of docs/metrics.md by their headings: a row for each figure, or for each statistic."""
-    tables = {
-        "measure": figure_names.MEASURES | figure_names.STRETCHES | figure_names.OF_LOGS,
-        "figure of a run": figure_names.OF_RUNS,
-        "figure against a baseline": figure_names.AGAINST,
-    }
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for heading, figures in tables.items():
-        found[heading] = [(heading, "unit", "title", "definition")]
-        found[heading] += [(f"`{one.name}`", one.unit, one.title, one.definition) for one in figures.values()]
-    found["statistic"] = [("statistic", "definition")]
-    found["statistic"] += [(f"`{name}`", text) for name, text in figure_names.STATISTICS.items()]
-    return found
-
-
-@pytest.mark.parametrize("heading", rows_of_tables())
-def test_the_page_shows_the_table(heading: str) -> None:
-    lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows_of_tables()[heading]]
-    lines.insert(1, "|" + "---|" * len(rows_of_tables()[heading][0]))
-    assert "\n".join(lines) + "\n" in PAGE
 
 
 def test_every_figure_of_a_run_is_in_the_tables() -> None:

@@ -84,7 +84,7 @@ class Dice:
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table for people and for docs/reliability.md."""
+    """Return a table for people and for README.md."""
     lines = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])

@@ -1,9 +1,10 @@
-"""Write the tables of docs/api.md and docs/settings.md that follow from the code, as `make api` does.
+"""Write the tables of docs/ that follow from the code, as `make api` does.
 
     PYTHONPATH=tests python -m support.api_tables
 
 A row of docs/api.md (hooks, decisions and services) is a signature (names, types and defaults of the parameters) and
-the first line of a docstring, read from the source. Those of docs/settings.md are in `support.setting_tables`.
+the first line of a docstring, read from the source. Those of docs/settings.md are in `support.setting_tables`,
+those of docs/metrics.md and docs/experiments.md in `support.metric_tables`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ast
 import re
 from collections.abc import Mapping
 
-from support import setting_tables
+from support import metric_tables, setting_tables
 from support.places import ROOT
 
 SERVICES = ("Requeue", "StartAt", "Release", "Replace", "Reshape")
@@ -77,6 +78,11 @@ def _table(name: str, message: str, rows: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    for name, made in {"api.md": tables(), "settings.md": setting_tables.tables()}.items():
+    for name, made in {
+        "api.md": tables(),
+        "settings.md": setting_tables.tables(),
+        "metrics.md": metric_tables.of_metrics(),
+        "experiments.md": metric_tables.of_experiments(),
+    }.items():
         page = ROOT / "docs" / name
         page.write_text(with_tables(page.read_text(encoding="utf-8"), made), encoding="utf-8")
