@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 from typing import Any
@@ -17,7 +18,8 @@ import pybatsched
 from pybatsched.core import decisions
 
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+OF_PAGE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+EXAMPLES = [*OF_PAGE, (ROOT / "examples" / "policy_api.py").read_text(encoding="utf-8")]
 
 DECISIONS = {
     name for name, value in vars(decisions).items() if isinstance(value, type) and issubclass(value, decisions.Decision)
@@ -112,7 +114,9 @@ def test_every_decision_can_be_imported() -> None:
 @pytest.mark.parametrize("name", sorted([*HOOKS, *DECISIONS - {"Decision", "UnknownDecision"}]))
 def test_every_hook_and_decision_has_an_example(name: str) -> None:
     pattern = rf"def {name}\(" if name in HOOKS else rf"\b{name}\("
-    assert any(re.search(pattern, example) for example in EXAMPLES), f"no example of docs/api.md has {name}"
+    assert any(re.search(pattern, example) for example in EXAMPLES), (
+        f"no example of docs/api.md or policy_api.py has {name}"
+    )
 
 
 @pytest.mark.parametrize("flag", ["manages_registration", "reads_sched_config"])
@@ -129,8 +133,19 @@ def test_a_public_module_can_be_the_first_import() -> None:
     assert (done.stdout, done.stderr) == ("Event\n", "")
 
 
-def test_the_examples_run_as_they_are() -> None:
+def test_the_examples_of_the_page_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
-    for number, example in enumerate(EXAMPLES, 1):
+    for number, example in enumerate(OF_PAGE, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 21
+    assert len(OF_PAGE) == 5
+
+
+def test_the_file_of_examples_runs() -> None:
+    runpy.run_path(str(ROOT / "examples" / "policy_api.py"))
+
+
+def test_policies_in_the_file_of_examples_exist() -> None:
+    shown = re.findall(r"^\| `[^|]*\| `(\w+)` \|", PAGE.partition("use the other decisions:")[2], flags=re.MULTILINE)
+    there = re.findall(r"^class (\w+)", EXAMPLES[-1], flags=re.MULTILINE)
+    assert len(shown) == 9
+    assert set(shown) <= set(there)
