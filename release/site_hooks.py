@@ -1,7 +1,7 @@
 """Hooks of mkdocs: fill the generated pages, and handle links to files that are not in docs/.
 
-A link to a file of the project, such as ``../examples/campaign.toml``, leads to a copy of the file on the site. A link
-to a directory becomes plain text.
+A link to a file of the project, such as ``../examples/campaign.toml``, leads to its page or to a copy of the file.
+A link to a directory becomes plain text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ sys.path.insert(0, os.fspath(Path(__file__).parent))
 import site_pages
 
 NOTEBOOKS = site_pages.ROOT / "examples" / "notebooks"
+#: The pages of files that are not in docs/.
+PAGES_OF = {source: page for page, source in site_pages.COPIES.items()}
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 
 
@@ -50,6 +52,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         target = _project_path(path, found[2])
         if target is None:
             return found[0]
+        if target in PAGES_OF:
+            return f"[{found[1]}]({posixpath.relpath(PAGES_OF[target], posixpath.dirname(path) or '.')})"
         if (site_pages.ROOT / target).is_dir():
             return found[1] if found[1].startswith("`") else f"`{found[1]}`"
         return f"[{found[1]}]({posixpath.relpath(_copy_of(target), posixpath.dirname(path) or '.')})"
@@ -73,7 +77,7 @@ def _linked_files(files: Any) -> set[str]:
     for file in files.documentation_pages():
         for _, link in _OUTSIDE.findall(file.content_string):
             target = _project_path(file.src_uri, link)
-            if target is not None and (site_pages.ROOT / target).is_file():
+            if target is not None and target not in PAGES_OF and (site_pages.ROOT / target).is_file():
                 found.add(target)
     return found
 

@@ -75,8 +75,8 @@ SECTIONS: Final = {
     ),
     "machine": Section(
         "Machine and time",
-        "Processors, partitions, and times on Batsim's tick.",
-        ("core.cluster", "core.intervals", "core.instants"),
+        "Processors, partitions, nodes, and times on Batsim's tick.",
+        ("core.cluster", "core.intervals", "core.nodes", "core.instants"),
     ),
     "events": Section("Events", "What Batsim reports.", ("core",)),
     "queues": Section(
@@ -86,8 +86,8 @@ SECTIONS: Final = {
     ),
     "plans": Section(
         "Plans",
-        "Free processors over time, and reservations.",
-        ("policies.availability", "policies.reservations", "policies.freed_intervals"),
+        "Free processors and nodes over time, and reservations.",
+        ("policies.availability", "policies.node_profile", "policies.reservations", "policies.freed_intervals"),
     ),
     "learning": Section(
         "Learning",

@@ -50,7 +50,7 @@ def nav_pages() -> list[str]:
 
     config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader=_Loader)
     parts = [name for part in config["nav"] for name in part]
-    assert parts == ["Start", "Tutorials", "How-to guides", "Reference", "Background"]
+    assert parts == ["Start", "First steps", "Experiments", "Policies", "Contribute", "Reference"]
     return below(config["nav"])
 
 
@@ -167,18 +167,28 @@ def test_each_term_of_the_glossary_is_used_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_tutorials_run_as_they_are(page: Path, tmp_path: Path) -> None:
-    """Each command is executed in order. The output that a page shows is the beginning of the real one."""
-    text = page.read_text()
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for content in re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL):
-        (tmp_path / "study.toml").write_text(content)
-    blocks = re.findall(r"^```(?:sh)?\n(?:\$ )?pybatsched (.*)\n((?:.*\n)*?)```", text, flags=re.MULTILINE)
-    assert len(blocks) >= 3
-    for command, output in blocks:
-        done = run_cli(*shlex.split(command), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(output), command
+def test_tutorials_run_as_they_are(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands and Python are executed in order. The output that a page shows is the beginning of the real one."""
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    printed, shared, n_executed = "", dict[str, object](), 0
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE):
+        command = re.match(r"(?:\$ )?pybatsched (.*)\n", block)
+        if language == "toml":
+            Path("study.toml").write_text(block)
+        elif language == "python":
+            exec(compile(block, page.name, "exec"), shared)
+            printed = capsys.readouterr().out
+        elif command is not None:
+            done = run_cli(*shlex.split(command[1]))
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.startswith(block[command.end() :]), command[1]
+        elif not language:
+            assert printed.rstrip() == block.rstrip()
+        n_executed += language == "python" or command is not None
+    assert n_executed >= 3
 
 
 class _Resources(HTMLParser):
