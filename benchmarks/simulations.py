@@ -14,6 +14,7 @@ import argparse
 import heapq
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pybatsched.machines import names
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
@@ -32,6 +34,15 @@ from pybatsched.workload.generate.models import Recipe, generate
 
 ROOT = Path(__file__).parents[1]
 N_PROCS = 1024
+#: Policy, nodes and jobs of each case on nodes.
+NODE_CASES = (
+    ("easy", 100, 10_000),
+    ("easy", 1000, 10_000),
+    ("easy", 1000, 100_000),
+    ("conservative", 100, 10_000),
+    ("conservative", 1000, 10_000),
+    ("conservative", 1000, 100_000),
+)
 
 
 def generated(n_jobs: int) -> Workload:
@@ -46,6 +57,35 @@ def with_long_queue(n_jobs: int, n_waiting: int, n_procs: int) -> Workload:
     for index, job in enumerate(workload.jobs):
         job["subtime"] = 0 if index < n_waiting else job["subtime"] - later_by_s
     return workload
+
+
+def on_nodes(n_jobs: int, n_nodes: int) -> Workload:
+    """Return jobs that request memory, GPUs or whole nodes of 64 cores, 256 GB and 4 GPUs, at load 0.9."""
+    dice = random.Random(1)
+    jobs: list[dict[str, Any]] = []
+    profiles, area = {}, 0.0
+    for index in range(n_jobs):
+        kind, run_s = dice.random(), round(dice.expovariate(1 / 3600)) + 1
+        job: dict[str, Any] = {"id": str(index), "res": dice.choice([1, 2, 4, 8, 16, 32, 64])}
+        if kind < 0.4:
+            job["memory_gb"] = dice.choice([1, 2, 4, 8])
+        elif kind < 0.6:
+            job |= {"res": min(job["res"], 16), "n_nodes": 1, "gpus_per_node": dice.choice([1, 2, 4]), "memory_gb": 2}
+        elif kind < 0.8:
+            n = dice.choice([1, 2, 4, 8])
+            job |= {"res": 16 * n, "n_nodes": n, "cores_per_node": 16, "memory_gb": 2}
+        elif kind < 0.9:
+            n = dice.choice([1, 2, 4])
+            job |= {"res": 64 * n, "n_nodes": n, "exclusive": True}
+        job |= {"profile": f"d{run_s}", "walltime": run_s * dice.choice([1, 2, 3, 5]) + 1}
+        profiles[f"d{run_s}"] = {"type": "delay", "delay": run_s}
+        area += job["res"] * run_s
+        jobs.append(job)
+    at, gap_s = 0.0, area / (0.9 * 64 * n_nodes) / n_jobs
+    for job in jobs:
+        at += dice.expovariate(1 / gap_s)
+        job["subtime"] = round(at, 3)
+    return Workload(jobs, profiles, 64 * n_nodes)
 
 
 def lean_easy(workload: Workload, n_procs: int) -> float:
@@ -99,6 +139,8 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
         workload = load(what["trace"], walltimes=what["walltimes"])
     elif "n_waiting" in what:
         workload = with_long_queue(what["n_jobs"], what["n_waiting"], n_procs)
+    elif "n_nodes" in what:
+        workload = on_nodes(what["n_jobs"], what["n_nodes"])
     else:
         workload = generated(what["n_jobs"])
     with tempfile.TemporaryDirectory() as directory:
@@ -108,8 +150,11 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
         else:
             plan = registry.PolicyPlan(registry.find(what["policy"]), what.get("options", {}))
             outputs = batsim_files(str(Path(directory) / "out"))
+            platform = uniform(n_procs)
+            if "n_nodes" in what:
+                platform = names.of_nodes(f"{what['n_nodes']} x 64 cores 256 GB 4 gpus").read()
             cpu, wall = time.process_time(), time.perf_counter()
-            result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan, outputs)
+            result = run_policy(Scenario(platform, {"w0": workload}), plan, outputs)
             mean_wait = result.figures.mean_wait_s or 0.0
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -156,6 +201,14 @@ def main() -> None:
     show("easy", base)
     for order in ("wfp3", "unicep"):
         show(f"easy, order {order}", measured(options={"order": order}, **long_queue), base)
+    print(
+        f"\nnodes of 64 cores, 256 GB and 4 GPUs, load 0.9; the ratio is to the first row\n{head.replace('lean', 'first')}"
+    )
+    first = None
+    for policy, n_nodes, n_jobs in NODE_CASES[: 2 if args.quick else None]:
+        row = measured(policy=policy, n_nodes=n_nodes, n_jobs=n_jobs)
+        first = first or row
+        show(f"{policy}, {n_nodes:,} nodes", row, first)
     if args.quick:
         return
     print(f"\nreal logs, exact estimates\n{head}")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sortedcontainers import SortedList
 
 from pybatsched.core.instants import TICK, instant
-from pybatsched.core.nodes import FreeNodes, members
+from pybatsched.core.nodes import FreeNodes, members, set_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pybatsched.core.nodes import NodePart, NodeRequest, Nodes, NodeShare
+
+
+#: The time and the node of a step that does not come.
+_NEVER: Final[tuple[float, int | None]] = math.inf, None
 
 
 class NodeStep(NamedTuple):
@@ -48,7 +52,9 @@ class NodeProfile:
     def __init__(self, nodes: Nodes, among: int) -> None:
         self._nodes = nodes
         self._among = among
-        self._steps: SortedList[tuple[float, int]] = SortedList()  # time and node of each step
+        # Time and node of each step, by its kind.
+        self._gives: SortedList[tuple[float, int]] = SortedList()
+        self._takes: SortedList[tuple[float, int]] = SortedList()
         self._of_node: list[list[NodeStep]] = [[] for _ in nodes.nodes]
         self._n_steps = 0
 
@@ -60,7 +66,7 @@ class NodeProfile:
         """Remove steps: the job has ended. O(its nodes * (log S + s))."""
         for step in steps:
             self._of_node[step.share.node].remove(step)
-            self._steps.remove((step.at, step.share.node))
+            (self._takes if step.order else self._gives).remove((step.at, step.share.node))
 
     def book(self, booking: NodeBooking) -> list[NodeStep]:
         """Add a planned job. Return its steps, for `drop_end`. O(its nodes * log S)."""
@@ -73,7 +79,7 @@ class NodeProfile:
         self._n_steps += 1
         step = NodeStep(at, order, self._n_steps, share, is_exclusive)
         insort(self._of_node[share.node], step)
-        self._steps.add((at, share.node))
+        (self._takes if order else self._gives).add((at, share.node))
         return step
 
     def earliest(
@@ -116,34 +122,33 @@ class NodeProfile:
         return NodeBooking(at, instant(at, span_s), tuple(parts), shares, request.exclusive)
 
     def _starts(self, now: float, span_s: float) -> Iterator[tuple[float, int]]:
-        """Yield the times after now at which shares are given back, with the nodes whose window has changed since."""
-        steps, soon = self._steps, round(now + TICK, 6)
-        head = steps.bisect_left((round(now + TICK, 6), -1))
-        tail = steps.bisect_left((instant(now, span_s), -1))
-        changed = 0
-        if head:  # shares of jobs past their expected end: they are given back next
-            for _, node in steps.islice(0, head):
-                changed |= 1 << node
-        at = soon if changed else steps[head][0] if head < len(steps) else math.inf
+        """Yield the times after now at which shares are given back, with the nodes whose window has changed since.
+
+        A window changes where a share is given back by its start, and where one is taken before its end.
+        """
+        gives, takes, soon = self._gives, self._takes, round(now + TICK, 6)
+        head, tail = gives.bisect_left((soon, -1)), takes.bisect_left((instant(now, span_s), -1))
+        changed = set_of(node for _, node in gives.islice(0, head))  # of jobs past their expected end
+        following = gives.islice(head)
+        at, node = (soon, None) if changed else next(following, _NEVER)
         while at < math.inf:
-            while head < len(steps) and steps[head][0] <= at:
-                changed |= 1 << steps[head][1]
-                head += 1
+            if node is not None:
+                changed |= 1 << node
+            next_at, node = next(following, _NEVER)
+            if next_at == at:
+                continue
             end_at = instant(at, span_s)
-            while tail < len(steps) and steps[tail][0] < end_at:
-                changed |= 1 << steps[tail][1]
+            while tail < len(takes) and takes[tail][0] < end_at:
+                changed |= 1 << takes[tail][1]
                 tail += 1
             yield at, changed
-            changed = 0
-            at = steps[head][0] if head < len(steps) else math.inf
+            changed, at = 0, next_at
 
     def _window(self, now: float, span_s: float, able: int) -> FreeNodes:
         """Return what is free on nodes during a whole span from now on. O(nodes), and O(s) where jobs are planned."""
         free, end_at = self._nodes.free.copy(), instant(now, span_s)
-        changed = 0
-        for _, node in self._steps.irange(None, (end_at, -1), (True, False)):
-            changed |= 1 << node
-        for node in members(changed & able):
+        planned = set_of(node for _, node in self._takes.irange(None, (end_at, -1), (True, False)))
+        for node in members(planned & able):
             self._set_least(free, node, now, now, end_at)
         return free
 
