@@ -201,9 +201,8 @@ def main() -> None:
     show("easy", base)
     for order in ("wfp3", "unicep"):
         show(f"easy, order {order}", measured(options={"order": order}, **long_queue), base)
-    print(
-        f"\nnodes of 64 cores, 256 GB and 4 GPUs, load 0.9; the ratio is to the first row\n{head.replace('lean', 'first')}"
-    )
+    title = "nodes of 64 cores, 256 GB and 4 GPUs, load 0.9; the ratio is to the first row"
+    print(f"\n{title}\n{head.replace('/ lean', '/ 1st ')}")
     first = None
     for policy, n_nodes, n_jobs in NODE_CASES[: 2 if args.quick else None]:
         row = measured(policy=policy, n_nodes=n_nodes, n_jobs=n_jobs)
