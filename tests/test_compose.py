@@ -62,7 +62,11 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 
 @pytest.mark.parametrize("policy", registry.available())
 def test_every_policy_runs_with_the_batsim_options_of_all(policy: str, tmp_path: Path) -> None:
-    platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
+    platform = (
+        "platforms/rackham-128gb-core.xml"
+        if policy in {"locality", "published_locality"}
+        else "platforms/cluster32.xml"
+    )  # nodes
     options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
     more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
     assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform, **more)[:2] == (0, 0)

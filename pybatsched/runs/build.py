@@ -296,9 +296,9 @@ def check_workloads(
     files = [workload for workload in workloads.values() if isinstance(workload.jobs, list)]  # logs have valid fields
     job_checks.check_fields(files, {"engine": _START_FIELDS})
     clusters = () if platform is None else tuple(groups(platform, "cluster"))
+    job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
     if platform is not None and has_properties(platform, NODE_PROPERTIES):
         job_checks.check_requests(workloads.values())
-    job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 
 
 def _check_reserved(

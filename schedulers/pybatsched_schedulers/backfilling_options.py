@@ -14,11 +14,11 @@ class PlacementOptions(QueueOptions):
 
     model_config = ConfigDict(defer_build=True)
 
-    placement: Literal["best", "fewest", "order", "weight", "spread"] = Field(
-        "best",
+    placement: Literal["best", "fewest", "order", "weight", "spread"] | None = Field(
+        None,
         description="which nodes a job gets that requests memory, GPUs or nodes: the fullest that suffice (best), as "
         "few as possible (fewest), the first ones (order), those with the lowest weight (weight), or the emptiest, "
-        "with its processors spread evenly (spread)",
+        "with its processors spread evenly (spread) (default: best)",
     )
 
 

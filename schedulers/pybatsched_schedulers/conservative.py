@@ -402,7 +402,7 @@ class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 
     Options: ClassVar[type[Any]] = model_at(
-        "pybatsched_schedulers.backfilling_options:ConservativeOptions", placement="best", compression=True
+        "pybatsched_schedulers.backfilling_options:ConservativeOptions", placement=None, compression=True
     )
     reserves = True
     scheduler = ConservativeScheduler

@@ -332,6 +332,6 @@ class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 
     Options: ClassVar[type[Any]] = model_at(
-        "pybatsched_schedulers.backfilling_options:EasyOptions", placement="best", backfill_order=None
+        "pybatsched_schedulers.backfilling_options:EasyOptions", placement=None, backfill_order=None
     )
     scheduler = EasyScheduler

@@ -236,6 +236,6 @@ class Fcfs(LocalPolicy):
     """First come, first served, without backfilling."""
 
     Options: ClassVar[type[Any]] = model_at(
-        "pybatsched_schedulers.backfilling_options:PlacementOptions", placement="best"
+        "pybatsched_schedulers.backfilling_options:PlacementOptions", placement=None
     )
     scheduler = FcfsScheduler

@@ -141,7 +141,7 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: t
         ("simulate --theta 3", "--theta 3; theta is an option of the policy redirection: use -o theta=3"),
         ("replay run.pbj --theta -1", "--theta -1; theta is an option of the policy redirection: use -o theta=-1"),
         ("simulate --policy fcfs --compression false", "--compression false"),
-        ("simulate --policy no-such --order sjf", "--order sjf"),
+        ("simulate --policy no-such --theta 3", "--theta 3"),
         ("metrics out --order sjf", "--order sjf"),
         ("simulate --stop-att 3", "--stop-att 3; did you mean --stop-at?"),
         ("simulate --n-procs 4 --tau_s=1", "--n-procs 4 --tau_s=1; did you mean --procs?; did you mean --tau?"),
@@ -191,7 +191,12 @@ def test_options_take_effect_from_all_sources(tmp_path: Path) -> None:
         assert server.finish() == 0, server.errors
     from pybatsched.session.journal import JournalReader
 
-    assert JournalReader(journal).header["options"] == {"order": "ljf", "assume_walltime": 60.0, "compression": False}
+    assert JournalReader(journal).header["options"] == {
+        "order": "ljf",
+        "assume_walltime": 60.0,
+        "placement": None,
+        "compression": False,
+    }
     assert run_cli("replay", journal).returncode == 0
 
 

@@ -553,7 +553,7 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
         assert server.finish() == 2
     assert (
         "policy fcfs: unknown option 'n' (from Batsim's --sched-cfg); expected one of: order, assume_walltime, "
-        "predict, correct" in server.errors
+        "placement, predict, correct" in server.errors
     )
 
 

@@ -66,7 +66,7 @@ def test_header_and_exchanges(journal: Path) -> None:
     assert header["options"] == {
         "order": "fcfs",
         "assume_walltime": None,
-        "placement": "best",
+        "placement": None,
         "backfill_order": None,
     }
     exchanges = list(reader.exchanges())

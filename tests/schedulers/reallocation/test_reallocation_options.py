@@ -134,7 +134,7 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
             {"local_options": {"foo": 1}},
             (
                 f"{LOCAL}policy conservative: unknown option 'foo' (from its options); "
-                "expected one of: order, assume_walltime, compression, predict, correct, on_failure, "
+                "expected one of: order, assume_walltime, placement, compression, predict, correct, on_failure, "
                 "expected_repair_s, host_reservations"
             ),
         ),
