@@ -11,6 +11,7 @@ from typing import Final
 _DIGITS: Final = "0123456789"
 _SHIFT: Final = 10
 _MASK: Final = (1 << _SHIFT) - 1
+_N_FRESH: Final = 1024
 _MAX_SERIES: Final = 4096
 _MAX_DIGITS: Final = 18  # longer numbers are stored as text
 
@@ -28,20 +29,29 @@ class IdSet:
     def __init__(self) -> None:
         self._series: dict[Series, dict[int, int]] = {}  # for each 1,024 numbers one bit each
         self._others: set[str] = set()
+        self._fresh: set[str] = set()  # at most `_N_FRESH` new ones as text, which is quick
 
     def add(self, job_id: str) -> None:
-        """Add an id."""
-        found = _numbered(job_id)
-        if found is not None and (found[0] in self._series or len(self._series) < _MAX_SERIES):
-            series, number = found
-            bits = self._series.setdefault(series, {})
-            bits[number >> _SHIFT] = bits.get(number >> _SHIFT, 0) | 1 << (number & _MASK)
-        else:
-            self._others.add(job_id)
+        """Add an id. O(1) on average."""
+        self._fresh.add(job_id)
+        if len(self._fresh) > _N_FRESH:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Store the new ids in little memory. O(new ids)."""
+        for job_id in self._fresh:
+            found = _numbered(job_id)
+            if found is not None and (found[0] in self._series or len(self._series) < _MAX_SERIES):
+                series, number = found
+                bits = self._series.setdefault(series, {})
+                bits[number >> _SHIFT] = bits.get(number >> _SHIFT, 0) | 1 << (number & _MASK)
+            else:
+                self._others.add(job_id)
+        self._fresh.clear()
 
     def has(self, job_id: str) -> bool:
         """Return whether an id is in the set."""
-        if job_id in self._others:
+        if job_id in self._fresh or job_id in self._others:
             return True
         found = _numbered(job_id) if self._series else None
         if found is None:
@@ -53,6 +63,7 @@ class IdSet:
     @property
     def n_kept(self) -> int:
         """How many objects are stored: groups of numbers, and single ids."""
+        self._settle()
         return len(self._others) + sum(map(len, self._series.values()))
 
 
