@@ -11,7 +11,6 @@ from typing import Final
 _DIGITS: Final = "0123456789"
 _SHIFT: Final = 10
 _MASK: Final = (1 << _SHIFT) - 1
-_N_FRESH: Final = 1024
 _MAX_SERIES: Final = 4096
 _MAX_DIGITS: Final = 18  # longer numbers are stored as text
 
@@ -29,12 +28,12 @@ class IdSet:
     def __init__(self) -> None:
         self._series: dict[Series, dict[int, int]] = {}  # for each 1,024 numbers one bit each
         self._others: set[str] = set()
-        self._fresh: set[str] = set()  # at most `_N_FRESH` new ones as text, which is quick
+        self._fresh: set[str] = set()  # at most `N_RECENT` new ones as text, which is quick
 
     def add(self, job_id: str) -> None:
         """Add an id. O(1) on average."""
         self._fresh.add(job_id)
-        if len(self._fresh) > _N_FRESH:
+        if len(self._fresh) > N_RECENT:
             self._settle()
 
     def _settle(self) -> None:
