@@ -74,6 +74,7 @@ SHARED_NAMES = {
     "Answer": "an event and a decision of Batsim's protocol",
     "Codec": "the interface of codecs, and the codec of Batsim 5 as `v5.Codec`",
     "Notify": "an event and a decision of Batsim's protocol",
+    "Partition": "processors of a policy, and a partition in slurm.conf",
     "Query": "an event and a decision of Batsim's protocol",
     "Workload": "jobs in memory, and the builder of `pybatsched.testing`, which is public",
 }
