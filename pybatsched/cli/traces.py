@@ -36,7 +36,7 @@ All commands that read logs read the result: see docs/traces.md.
 _COLUMNS: Final = (
     *("JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "Timelimit", "AllocCPUS", "ReqCPUS"),
     *("AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES", "ReqMem", "State", "ExitCode", "Partition", "QOS", "Priority"),
-    *("ConsumedEnergyRaw", "NodeList"),
+    *("ConsumedEnergyRaw", "NodeList", "Constraints"),
 )
 _ANONYMOUS: Final = ("UID", "GID")
 _NAMES: Final = ("User", "Group", "Account", "JobName")

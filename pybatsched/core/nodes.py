@@ -104,10 +104,10 @@ def request_of(fields: Mapping[str, Any]) -> tuple[NodeRequest, int] | None:
         fewest,
         most,
         fields.get("cores_per_node", 0),
-        round(fields.get("memory_gb", 0) * GB),
+        int(fields.get("memory_gb", 0) * GB + 1e-3),  # a part of a node's memory is not rounded up
         round(fields.get("node_memory_gb", 0) * GB),
         per_node,
-        gpu_type if per_node or n_gpus else "",
+        (gpu_type or fields.get("gpu_type", "")) if per_node or n_gpus else "",
         fields.get("features", ""),
         fields.get("exclusive", False),
     )
@@ -163,6 +163,10 @@ _RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "node_memory_gb": (_is_memory, "GB from 0 for each node"),
     "gpus": _GPUS,
     "gpus_per_node": _GPUS,
+    "gpu_type": (
+        lambda value: isinstance(value, str) and re.fullmatch(r"[\w.-]+", value) is not None,
+        "a type of GPUs such as 'a100'",
+    ),
     "features": (_is_features, "features joined by & or |, such as 'a100&ib'"),
     "exclusive": (lambda value: type(value) is bool, "true or false"),
 }

@@ -36,10 +36,10 @@ EAGLE = (
 )
 SUPERCLOUD = (
     "id_job,id_user,partition,state,time_submit,time_eligible,time_start,time_end,timelimit,cpus_req,nodes_alloc,"
-    "priority,tres_req,tres_alloc\n"
-    '11,501,p,3,1609459200,1609459260,1609459300,1609459900,60,40,1,7,"1=40,2=8192,4=1,1002=2","1=40,2=8192,4=1,1002=2"\n'
-    '12,502,p,4,1609459205,0,0,0,4294967295,8,0,7,"1=8,2=1024,4=1",""\n'
-    '13,502,p,6,1609459210,1609459210,1609459310,1609463000,4294967295,8,1,7,"1=8,2=1024,4=1","1=8,1001=1"\n'
+    "priority,constraints,tres_req,tres_alloc\n"
+    '11,501,p,3,1609459200,1609459260,1609459300,1609459900,60,40,1,7,xeon|volta,"1=40,2=8192,4=1,1002=2","1=40,2=8192,4=1,1002=2"\n'
+    '12,502,p,4,1609459205,0,0,0,4294967295,8,0,7,,"1=8,2=1024,4=1",""\n'
+    '13,502,p,6,1609459210,1609459210,1609459310,1609463000,4294967295,8,1,7,,"1=8,2=1024,4=1","1=8,1001=1"\n'
 )
 ALCF = (
     "JOB_NAME,COBALT_JOBID,MACHINE_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,USERNAME_GENID,"
@@ -97,6 +97,7 @@ PM100: dict[str, list[Any]] = {
     "num_gpus_req": [8, 4],
     "mem_req": [480.0, 240.0],
     "node_power_consumption": [[1000, 2000], [500]],
+    "shared": ["0", "1"],
     "user_id": [5, 6],
     "partition": [1, 1],
     "qos": [0, 1],

@@ -55,10 +55,18 @@ LARGEST: Final = (
     f"(or {setting('n_procs')})"
 )
 
+SIMPLER_FEATURES: Final = (
+    "a constraint with [] or numbers of nodes (a*2): simplified, each node may have any of these features"
+)
+NO_FEATURES: Final = "a constraint that is not such as a&b, a|b or [a*2&b]: ignored"
+SEVERAL_TYPES: Final = "GPUs of several types: the types are ignored"
+UNEVEN: Final = "a number of cores on each node that does not agree with the size: ignored"
+
 _LABELS: Final = ("user", "group", "application", "account", "queue", "partition", "qos", "job_name", "exit_code")
 _IN_A_GB: Final[Mapping[MemoryUnit, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
 _LEAST_S: Final = 1e-6  # of a requested time: Batsim's files have six decimals
 _WHOLE: Final = re.compile(WHOLE_NUMBER)
+_FEATURES: Final = pl.Struct({"features": pl.String, "is_simplified": pl.Boolean, "is_unread": pl.Boolean})
 _TIMES: Final = pl.Struct({"walltime_s": pl.Float64, "estimate_s": pl.Float64, "changed": pl.String})
 _MINUS_ONE: Final = r"^-0*1(\.0+)?$"
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
@@ -261,9 +269,55 @@ class _Conversion:
             rules[OTHER_SIZE] = _known(f"{options.size}_{log.size_in}") <= 0
         self._count("changed", rules | {RENUMBERED: pl.col("is_renumbered"), LOOSE: pl.col("is_loose")})
         if log.has_records:
+            self._read_requests()
             is_unlimited = pl.col("is_unlimited") & pl.col("requested_s").is_null()
             self._count("changed", {RENAMED: pl.col("is_cleaned")})
             self._count("noted", {UNLIMITED: is_unlimited, ATTEMPT: pl.col("attempt") > 1})
+
+    def _read_requests(self) -> None:
+        """Set what jobs request of nodes, and count it, and what is ignored or simplified. O(n)."""
+        jobs, in_cores = self._jobs, self._log.size_in == "cores"
+        n_nodes, n_gpus = (pl.coalesce(f"allocated_{one}", f"requested_{one}") for one in ("nodes", "gpus"))
+        made = computed(jobs.select("constraint"), _features_of, _FEATURES).struct.unnest()
+        jobs = jobs.hstack(made).with_columns(
+            (pl.col("is_simplified") & (n_nodes != 1).fill_null(value=True)).alias("is_simplified"),
+            pl.col("gpu_type").str.contains(",").fill_null(value=False).alias("has_types"),
+            pl.when(in_cores).then("cores_per_node"),
+            pl.when(pl.col("exclusive")).then("exclusive"),
+        )
+        of_nodes = n_nodes.fill_null(pl.col("n_procs") // pl.col("cores_per_node"))
+        jobs = jobs.with_columns(
+            (of_nodes * pl.col("cores_per_node") != pl.col("n_procs")).fill_null(value=False).alias("is_uneven")
+        )
+        jobs = jobs.with_columns(
+            pl.when(~pl.col("has_types") & (n_gpus > 0)).then(pl.col("gpu_type").str.replace_all(r"[^\w.-]+", "_")),
+            pl.when(~pl.col("is_uneven")).then("cores_per_node"),
+        )
+        by_node = pl.col("is_node_memory").fill_null(value=False) & (n_nodes > 1) & pl.col("cores_per_node").is_null()
+        gb = computed(jobs.select("memory_gb", n_nodes.alias("n")), _memory_per_proc, pl.Float64)
+        self._jobs = jobs.with_columns(pl.when(by_node & in_cores).then(gb).alias("node_memory_gb"))
+        self._count(
+            "changed",
+            {
+                SIMPLER_FEATURES: pl.col("is_simplified"),
+                NO_FEATURES: pl.col("is_unread"),
+                SEVERAL_TYPES: pl.col("has_types"),
+                UNEVEN: pl.col("is_uneven"),
+            },
+        )
+        has = {
+            "a number of nodes": n_nodes > 0,
+            "memory": pl.col("memory_gb") > 0,
+            "GPUs": n_gpus > 0,
+            "a type of GPUs": pl.col("gpu_type").is_not_null(),
+            "features": pl.col("features").is_not_null(),
+            "whole nodes (exclusive)": pl.col("exclusive"),
+            "cores on each node": pl.col("cores_per_node").is_not_null(),
+        }
+        counts = self._jobs.select(one.sum().alias(name) for name, one in has.items()).row(0, named=True)
+        found = ", ".join(f"{name} ({quantity(n, 'job')})" for name, n in counts.items() if n)
+        if found:
+            self.report.note(f"requests of nodes that jobs have: {found}")
 
     def _with_numbers(self, jobs: pl.DataFrame) -> pl.DataFrame:
         """Return jobs with unique ids, and without dependencies on jobs that are not among them."""
@@ -401,7 +455,12 @@ class _Conversion:
             "exit_state": pl.col("state"),
             "status": computed(rows.select("state"), slurm_values.ENDED.get, pl.Int64),
             **{name: pl.coalesce(f"allocated_{name}", f"requested_{name}") for name in ("nodes", "gpus")},
-            "memory_gb": computed(rows.select("memory_gb", "n_procs"), _memory_per_proc, pl.Float64),
+            "memory_gb": pl.when(pl.col("node_memory_gb").is_null()).then(
+                computed(rows.select("memory_gb", "n_procs"), _memory_per_proc, pl.Float64)
+            ),
+            **{
+                name: pl.col(name) for name in ("node_memory_gb", "gpu_type", "features", "exclusive", "cores_per_node")
+            },
             "used_memory_gb": computed(rows.select("used_gb"), lambda gb: gb and round(gb, 9), pl.Float64),
             "priority": pl.col("priority"),
             "energy_j": pl.col("energy_j"),
@@ -414,8 +473,21 @@ class _Conversion:
         }
 
 
-def _memory_per_proc(gb: float | None, n_procs: int) -> float | None:
-    return (round(gb / n_procs, 9) or None) if gb else None
+def _memory_per_proc(gb: float | None, n_procs: int | None) -> float | None:
+    return (round(gb / n_procs, 9) or None) if gb and n_procs else None
+
+
+def _features_of(constraint: str | None) -> dict[str, Any]:
+    """Return the features that a constraint requests, and whether they are simplified, or cannot be read."""
+    try:
+        found = slurm_values.features_of(constraint) if constraint else None
+    except ValueError:
+        return {"features": None, "is_simplified": False, "is_unread": True}
+    return {
+        "features": found and found.text,
+        "is_simplified": found is not None and found.is_simplified,
+        "is_unread": False,
+    }
 
 
 def _report_of_reading(log: LogTable) -> Report:

@@ -36,17 +36,21 @@ AMBIGUOUS: Final = (
 MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
 
 #: The names of text fields, which jobs keep.
-LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency", "node_list")
+LABELS: Final = (
+    *("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency", "node_list"),
+    *("constraint", "gpu_type"),
+)
 #: The columns of sizes.
 SIZE_COLUMNS: Final = tuple(
     f"{kind}_{unit}" for kind in ("allocated", "requested") for unit in ("cores", "nodes", "gpus")
 )
 #: The columns that readers of records fill. Ids are a number, perhaps with a task and a part, or a name; `elapsed_s` is
 #: the run time by the log, `memory_gb` and `used_gb` are of the whole job, `power_w` is that of all its nodes.
+#: `is_node_memory` says that the job requested as much memory on each node. Several types of GPUs are joined by commas.
 SCHEMA: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("number", "task", "part", "array_limit", "line"), pl.Int64),
+    **dict.fromkeys(("number", "task", "part", "array_limit", "cores_per_node", "line"), pl.Int64),
     "name": pl.String,
-    **dict.fromkeys(("is_waiting", "is_unlimited"), pl.Boolean),
+    **dict.fromkeys(("is_waiting", "is_unlimited", "is_node_memory", "exclusive"), pl.Boolean),
     **dict.fromkeys(("submitted_at", "eligible_at", "started_at", "ended_at", "elapsed_s", "requested_s"), pl.Float64),
     **dict.fromkeys(SIZE_COLUMNS, pl.Int64),
     **dict.fromkeys(("memory_gb", "used_gb", "priority", "energy_j", "power_w"), pl.Float64),

@@ -34,7 +34,7 @@ from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.report import RuleCount
 
 #: Columns whose text may contain separators, the likeliest first.
-_FREE: Final = ("SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints", "Reason")
+_FREE: Final = ("SubmitLine", "Comment", "Constraints", "JobName", "AdminComment", "SystemComment", "WorkDir", "Reason")
 _ALLOCATED: Final = frozenset({"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "AllocTRES"})
 _MOST_JOINED: Final = 1000  # lines of one record
 _IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
@@ -228,6 +228,7 @@ _LABELS: Final = {
     "exit_code": ("ExitCode",),
     "dependency": ("Dependency",),
     "node_list": ("NodeList",),
+    "constraint": ("Constraints",),
 }
 LOST_STEPS: Final = "a step whose job has no line: ignored"
 _ROWS: Final = 1 << 16
@@ -356,7 +357,8 @@ class _Values:
         made |= {"used_gb": self._used_gb(), "energy_j": self._energy()}
         made["priority"] = [None if one is None else int(one) for one in self._of("Priority", values.number_of)]
         made |= self._sizes()
-        made["memory_gb"] = self._memory(made)
+        made["memory_gb"], made["is_node_memory"] = self._memory(made)
+        made |= self._requests()
         made |= {label: self._label(names) for label, names in _LABELS.items()}
         made["array_limit"] = self._array_limits()
         made["dependency"] = _first_known(made["dependency"], self._submitted("dependency", "d"))
@@ -428,7 +430,7 @@ class _Values:
                 found = [self._of(f"{short}{unit}", values.count_of), of_tres]
                 name = f"{kind}_{'cores' if part == 'cpu' else 'nodes'}"
                 made[name] = _first_positive(*found, *([alone] if kind == "allocated" else []))
-            gpus = self._of(tres, lambda text: values.gpus_of(_resources(text)), part="gres/gpu")
+            gpus = self._of(tres, _n_gpus, part="gres/gpu")
             of_nodes = zip(self._of(f"{short}GRES", values.gres_gpus_of), n_nodes, strict=True)
             gres = [None if one is None else min(one * max(n or 1, 1), (1 << 31) - 1) for one, n in of_nodes]
             made[f"{kind}_gpus"] = _first_positive(gpus, gres)
@@ -441,8 +443,26 @@ class _Values:
         raw, short = (self._of(name, values.energy_of) for name in ("ConsumedEnergyRaw", "ConsumedEnergy"))
         return [one or (other if other is not None else one) for one, other in zip(raw, short, strict=True)]
 
-    def _memory(self, jobs: Mapping[str, Sequence[Any]]) -> list[float | None]:
-        """Return the requested memory of whole jobs, else the allocated one."""
+    def _requests(self) -> dict[str, list[Any]]:
+        """Return what jobs request of nodes, besides sizes and memory."""
+        types: list[str | None] = [None] * len(self._lines)
+        has_gpus = [False] * len(self._lines)
+        for name in ("ReqTRES", "ReqGRES", "AllocTRES", "AllocGRES"):
+            count_of = values.gres_gpus_of if name.endswith("GRES") else _n_gpus
+            here = list(map(bool, self._of(name, count_of)))
+            found = self._of(name, values.gpu_types_of)
+            types = [one if known else other for one, known, other in zip(types, has_gpus, found, strict=True)]
+            has_gpus = [known or one for known, one in zip(has_gpus, here, strict=True)]
+        alone = self._of("OverSubscribe", lambda text: text.lower() in {"no", "exclusive"} or None)
+        of_lines = self._of("SubmitLine", lambda line: re.search(r"\s--exclusive(?=\s|$)", line) is not None or None)
+        return {
+            "gpu_type": types,
+            "exclusive": _first_known(alone, of_lines),
+            "cores_per_node": self._of("SubmitLine", values.cores_per_node_of),
+        }
+
+    def _memory(self, jobs: Mapping[str, Sequence[Any]]) -> tuple[list[float | None], list[bool]]:
+        """Return the memory of whole jobs, requested or else allocated, and whether the request was for each node."""
         found: list[Memory | None] = self._of("ReqMem", values.memory_of)
         for name in ("ReqTRES", "AllocTRES"):
             is_missing = [one is None or not one.gb for one in found]
@@ -452,9 +472,14 @@ class _Values:
         n_nodes, n_cores = (
             _first_known(jobs[f"allocated_{one}"], jobs[f"requested_{one}"]) for one in ("nodes", "cores")
         )
-        return [
+        memory = [
             None if one is None else one.gb * ({"n": nodes, "c": cores}.get(one.per) or 1)
             for one, nodes, cores in zip(found, n_nodes, n_cores, strict=True)
+        ]
+        are_of_nodes = (one is not None and one.per == "n" for one in found)
+        return memory, [
+            is_of_node or line is not None
+            for is_of_node, line in zip(are_of_nodes, self._submitted("mem"), strict=True)
         ]
 
     def _label(self, names: Sequence[str]) -> list[str | None]:
@@ -472,7 +497,7 @@ class _Values:
         of_lines = [None if text is None else values.limit_of_tasks(text) for text in self._submitted("array", "a")]
         return _first_known(of_ids, throttles, of_lines)
 
-    def _submitted(self, name: str, short: str) -> list[str | None]:
+    def _submitted(self, name: str, short: str = "") -> list[str | None]:
         """Return an option of the commands that submitted the jobs, such as --dependency, which `sacct` lacks."""
         return self._of("SubmitLine", lambda line: values.option_of(line, name, short) or None)
 
@@ -512,6 +537,10 @@ def _resources(text: str) -> Mapping[str, str]:
 
 def _resource(text: str, part: str, read: Callable[[str], Any]) -> Any:
     return read(_resources(text).get(part, ""))
+
+
+def _n_gpus(text: str) -> int | None:
+    return values.gpus_of(_resources(text))
 
 
 def _first_known(*columns: Sequence[Any]) -> list[Any]:

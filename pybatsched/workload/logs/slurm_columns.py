@@ -21,11 +21,13 @@ _COLUMNS: Final[Mapping[str, str]] = {
             "WorkDir",
             "NodeList",
             "Constraints",
+            "OverSubscribe",
             "Reason",
             "ArrayTaskThrottle",
         ),
     )
 } | {
+    "shared": "OverSubscribe",
     "submittime": "Submit",
     "eligibletime": "Eligible",
     "starttime": "Start",

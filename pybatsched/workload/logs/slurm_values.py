@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -222,6 +222,18 @@ def gpus_of(resources: Mapping[str, str]) -> int | None:
     return sum(known) if known else None
 
 
+def gpu_types_of(text: str) -> str | None:
+    """Return the types of GPUs in trackable or generic resources, joined by commas; None if some have no type.
+
+    >>> gpu_types_of("cpu=4,gres/gpu:a100=2,gres/gpu=2"), gpu_types_of("gpu:v100:2"), gpu_types_of("gres/gpu=2")
+    ('a100', 'v100', None)
+    """
+    found = re.findall(r"(?:^|,)(gres/)?gpu(?::([A-Za-z][^:,(=]*))?[:=]([0-9]+)", text.lower())
+    counts = {kind: int(n) for _, kind, n in found if int(n)}
+    total = counts.pop("", 0)
+    return ",".join(sorted(counts)) if counts and total in {0, sum(counts.values())} else None
+
+
 def gres_gpus_of(text: str) -> int | None:
     """Read generic resources of old versions: `gpu:2` or `gpu:v100:2`, for each node."""
     counts = [int(n) for n in re.findall(r"(?:^|,)gpu(?::[A-Za-z][^:,(]*)?:([0-9]{1,6})", text)]
@@ -257,7 +269,68 @@ def limit_of_tasks(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def option_of(line: str, name: str, short: str) -> str:
+class Constraint(NamedTuple):
+    """Features that nodes must have: groups joined by `|`, each of features joined by `&`."""
+
+    text: str
+    is_simplified: bool = False
+
+
+_FEATURE: Final = re.compile(r"\s*(?:([\w.:=-]+)(?:\*([0-9]+))?|([&|,()\[\]]))\s*", re.ASCII)
+_MOST_GROUPS: Final = 64
+
+
+def features_of(text: str) -> Constraint:
+    """Read a constraint of Slurm. Operators count from left to right. Raises ValueError.
+
+    A number of nodes (`a*2`) is left out: the features that have one are alternatives. Nodes may have different
+    features of `[a|b]`.
+
+    >>> features_of("a&b").text, features_of("(a|b)&c").text, features_of("[rack1*2&rack2*4]")
+    ('a&b', 'a&c|b&c', Constraint(text='rack1|rack2', is_simplified=True))
+    """
+    tokens, at = [], 0
+    while at < len(text):
+        found = _FEATURE.match(text, at)
+        if found is None:
+            raise ValueError("features such as a&b, [a|b] or (a|b)&c")
+        tokens.append(found.groups())
+        at = found.end()
+    has_counts = any(number for _, number, _ in tokens)
+    groups, end = _groups_of(tokens, 0, has_counts=has_counts)
+    if end < len(tokens):
+        raise ValueError("features such as a&b, with as many brackets opened as closed")
+    made = ("&".join(dict.fromkeys(group)) for group in groups)
+    return Constraint("|".join(dict.fromkeys(made)), has_counts or "[" in text)
+
+
+def _groups_of(
+    tokens: Sequence[tuple[str | None, ...]], at: int, *, has_counts: bool
+) -> tuple[list[tuple[str, ...]], int]:
+    """Return the groups of features that suffice, and the place after them: the end, or a closing bracket."""
+    groups: list[tuple[str, ...]] = []
+    operator: str | None = "|"
+    while operator in {"&", "|", ","}:
+        name, _, sign = tokens[at] if at < len(tokens) else (None, None, None)
+        at += 1
+        some: list[tuple[str, ...]] = [] if name is None else [(name,)]
+        if sign in {"(", "["}:
+            some, at = _groups_of(tokens, at, has_counts=has_counts)
+            if at == len(tokens) or tokens[at][2] != {"(": ")", "[": "]"}[str(sign)]:
+                raise ValueError("features such as (a|b)&c, with as many brackets opened as closed")
+            at += 1
+        if not some:
+            raise ValueError("features such as a&b")
+        joins = operator == "|" or has_counts
+        groups = groups + some if joins else [one + other for one in groups for other in some]
+        if len(groups) > _MOST_GROUPS:
+            raise ValueError(f"at most {_MOST_GROUPS} alternatives of features")
+        operator = tokens[at][2] if at < len(tokens) else None
+        at += operator in {"&", "|", ","}
+    return groups, at
+
+
+def option_of(line: str, name: str, short: str = "") -> str:
     """Return the value of an option in the command line of a submission; empty if it does not have it.
 
     >>> option_of("sbatch -d afterok:12 --array=1-9%2 job.sh", "dependency", "d")
@@ -265,8 +338,21 @@ def option_of(line: str, name: str, short: str) -> str:
     >>> option_of("sbatch -d afterok:12 --array=1-9%2 job.sh", "array", "a")
     '1-9%2'
     """
-    found = re.search(rf"\s(?:--{name}[=\s]\s*|-{short}\s*=?)['\"]?([^\s'\"]+)", line)
+    brief = rf"|-{short}\s*=?" if short else ""
+    found = re.search(rf"\s(?:--{name}[=\s]\s*{brief})['\"]?([^\s'\"]+)", line)
     return found[1] if found else ""
+
+
+def cores_per_node_of(line: str) -> int | None:
+    """Return the cores on each node by the command line of a submission; None if it does not say them.
+
+    >>> cores_per_node_of("sbatch --ntasks-per-node=8 -c 2 job.sh"), cores_per_node_of("sbatch -n 16 job.sh")
+    (16, None)
+    """
+    tasks = option_of(line, "ntasks-per-node")
+    cores = option_of(line, "cpus-per-task", "c") or "1"
+    counts = [int(one) for one in (tasks, cores) if re.fullmatch("[1-9][0-9]{0,5}", one)]
+    return counts[0] * counts[1] if len(counts) == 2 else None
 
 
 #: Short codes of states.

@@ -65,7 +65,7 @@ def test_all_fields_of_a_job(tmp_path: Path) -> None:
         "gpus": 4,
         "requested_procs": 4,
         "requested_time": 600,
-        "memory_gb": 4,  # 16 GB on each of 2 nodes, for 8 cores
+        "node_memory_gb": 16,
         "used_memory_gb": 2,
         "priority": 4500,
         "energy_j": 12000,

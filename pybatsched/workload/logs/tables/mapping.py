@@ -16,7 +16,7 @@ from pybatsched.errors import InputError, toml_problem
 from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.logs import slurm_values
 
-Kind = Literal["id", "time", "duration", "count", "memory", "energy", "power", "number", "state", "text"]
+Kind = Literal["id", "time", "duration", "count", "memory", "energy", "power", "number", "state", "flag", "text"]
 #: What a column can be, and the kind of its values.
 FIELDS: Final[Mapping[str, Kind]] = {
     "id": "id",
@@ -29,10 +29,13 @@ FIELDS: Final[Mapping[str, Kind]] = {
     "priority": "number",
     "state": "state",
     **dict.fromkeys(("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency"), "text"),
+    "cores_per_node": "count",
+    "exclusive": "flag",
+    **dict.fromkeys(("features", "gpu_type"), "text"),
 }
 #: Fields of jobs that are written for the columns that they come from.
 _OTHER_NAMES: Final[Mapping[str, str]] = {"depends_on": "dependency"}
-SIZES: Final = tuple(name for name, kind in FIELDS.items() if kind == "count")
+SIZES: Final = tuple(name for name, kind in FIELDS.items() if kind == "count" and name != "cores_per_node")
 
 #: Seconds of a unit of time.
 SECONDS: Final[Mapping[str, float]] = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -51,7 +54,9 @@ PER: Final[Mapping[Kind, tuple[str, ...]]] = {
     "power": ("job", "node"),
     "count": ("job", "node"),
 }
-_OF_COLUMN: Final = ("column", "unit", "format", "per", "resource")
+_OF_COLUMN: Final = ("column", "unit", "format", "per", "resource", "true")
+#: Texts of flags that mean: true.
+_TRUE: Final = ("1", "true", "yes", "y", "exclusive")
 _OF_TABLE: Final = ("timezone", "size_in", "delimiter", "decimal", "unknown", "origin", "layout")
 _OF_STATES: Final = ("drop", "keep", "names")
 _SIZE_IN: Final = ("cores", "nodes", "gpus")
@@ -65,7 +70,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column of the table: its name, the unit of its values, and how they are read.
 
     `format` is that of `strptime`. `per` says what an amount is for: the job, each node, each core. `resources` are the
-    names whose amounts are added, in a list such as 1=20,2=170000.
+    names whose amounts are added, in a list such as 1=20,2=170000. `true` are the texts of a flag that mean: true.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Column(msgspec.Struct, frozen=True):
     format: str = ""
     per: str = "job"
     resources: tuple[str, ...] = ()
+    true: frozenset[str] = frozenset(_TRUE)
 
 
 class TableMapping(msgspec.Struct, frozen=True):
@@ -341,6 +347,7 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
         ("format", kind != "time", "is not a time"),
         ("unit", "format" in given and given.get("unit") != AUTO, "has a format"),
         ("resource", kind not in {"count", "memory"}, "is not a size or memory"),
+        ("true", kind != "flag", "is not true or false"),
     ):
         if member in given and is_wrong:
             raise InputError(
@@ -356,5 +363,6 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
         given.get("format", ""),
         given.get("per", "job"),
         _texts(given.get("resource", []), source, f"{where}.resource"),
+        frozenset(one.lower() for one in _texts(given.get("true", list(_TRUE)), source, f"{where}.true")),
     )
     return tuple(replace(made, name=name) for name in names)

@@ -64,6 +64,10 @@ _NAMES: Final[Mapping[str, str]] = {
     "power": "power avgpower meanpower avgpcon powerw powerconsumption nodepowerconsumption",
     "state": "state status jobstate exitstate finalstate newstatus jobstatus outcome",
     "exit_code": "exitcode exitstatus ec derivedec",
+    "cores_per_node": "corespernode cpuspernode ppn",
+    "exclusive": "exclusive isexclusive",
+    "features": "constraints constraint features",
+    "gpu_type": "gputype gpumodel",
     "dependency": "dependency dependencies dependson",
 }
 #: How names of times begin and end.

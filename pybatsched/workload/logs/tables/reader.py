@@ -141,10 +141,11 @@ class _Values:
             "power": lambda: self._amount_with(UNITS[kind][column.unit]),
             "number": lambda: self._priority,
             "state": lambda: self._state,
+            "flag": lambda: lambda cell: None if (text := self._text(cell)) is None else text.lower() in column.true,
             "text": lambda: self._text,
         }
         read = makers[kind]()
-        if self.mapping.decimal == "." or kind in {"id", "state", "text"} or column.format or column.resources:
+        if self.mapping.decimal == "." or kind in {"id", "state", "flag", "text"} or column.format or column.resources:
             return read
         return lambda cell: read(self._with_point(cell))
 
@@ -375,6 +376,7 @@ _COLUMNS: Final = {
     "limit": "requested_s",
     "energy": "energy_j",
     "power": "power_w",
+    "features": "constraint",
     **{unit: f"allocated_{unit}" for unit in _SIZES},
 }
 _TYPES: Final[Mapping[Kind, Any]] = {
@@ -384,6 +386,7 @@ _TYPES: Final[Mapping[Kind, Any]] = {
     "count": pl.Int64,
     **dict.fromkeys(("duration", "energy", "power", "number"), pl.Float64),
     **dict.fromkeys(("state", "text"), pl.String),
+    "flag": pl.Boolean,
 }
 
 
@@ -565,6 +568,7 @@ class _Reader:
             yield (gb * pl.when(per == "n").then(of_nodes).when(per == "c").then(of_cores).otherwise(1)).alias(
                 "memory_gb"
             )
+            yield (per == "n").fill_null(value=False).alias("is_node_memory")
         if "used_memory" in columns:
             yield pl.col("used_memory").struct.field("gb").alias("used_gb")
 
