@@ -14,10 +14,11 @@ import polars as pl
 
 from pybatsched.campaign.keys import as_key
 from pybatsched.errors import PybatschedError, UnfinishedError, quantity, spelled
-from pybatsched.metrics import Outcome
+from pybatsched.metrics import Outcome, joined, truncated
 from pybatsched.metrics.compare.paired import stays_of
 from pybatsched.metrics.figures import figures_of_each, figures_of_run
 from pybatsched.metrics.job_results import JobResults
+from pybatsched.metrics.node_use import NodeUse
 from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.results.run_state import WORKLOAD
 from pybatsched.runs.build import build
@@ -75,7 +76,9 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         raise UnfinishedError(
             f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
         )
-    jobs = JobResults.of_outcomes(outcomes, fields)
+    records = joined(outcomes, fields)
+    cut = truncated.of_summary("the summary", content)
+    jobs = JobResults.of(records, NodeUse.of_summary("the summary", content, records, cut))
     n_procs = built.scenario.platform.n_procs
     each = {key: figures_of_each(jobs, key, spec.tau_s) for key in cell["each"]}
     return {

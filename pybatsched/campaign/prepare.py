@@ -84,7 +84,7 @@ class CampaignMachine(NamedTuple):
 
     def spec_for(self, n_procs: int) -> MachineSpec:
         """Return the machine of the run of a workload that was made for `n_procs` processors."""
-        if self.spec.platform is not None:
+        if self.spec.platform is not None or self.spec.nodes is not None:
             return self.spec
         n_procs = self.spec.n_procs or n_procs
         return replace(self.spec, n_procs=n_procs + n_extra(n_procs, self.alpha))
@@ -115,7 +115,7 @@ class Preparer:
         depends_on |= {"sizing": machine.sizing, "names": table.sources or table.name} if machine.sizing else {}
         if table.load:
             own = machine.spec
-            n_procs = own.n_procs if own.platform is None else size_of(own, 0)
+            n_procs = own.n_procs if own.platform is None and own.nodes is None else size_of(own, 0)
             depends_on["machine"] = [n_procs, machine.alpha, own.mmax, own.mmax_workload]
         # Without file names: equal content is the same workload.
         steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})

@@ -12,6 +12,7 @@ from pybatsched.cli.common import arguments, run_end
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, OF_LOGS, STRETCHES
+from pybatsched.metrics.node_use import figures_of_summary
 from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.text_table import aligned
 
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `metrics`."""
     add = parser.add_argument
     add("prefixes", nargs="+", metavar="PREFIX", help="a run, by the prefix of its files (the value of -e)")
-    add("--by", metavar="CLASS", help="kind, size, state, or a field of jobs such as user")
+    add("--by", metavar="CLASS", help="kind, size, state, resource (on nodes), or a field of jobs such as user")
     text = (
         f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; "
         f"{', '.join(OF_LOGS)} of jobs of a log; or one of their facts (default %(default)s)"
@@ -106,7 +107,11 @@ def _table(run: SavedRun, base: SavedRun | None, args: argparse.Namespace) -> di
         tau = _tau(args.measure, tau_s)
         users = _object(run.summary, "predictions_by_user") if args.by == "user" else {}
         return {
-            name: {"jobs": len(classes[name])} | _row(statistics, is_fact=is_fact) | _quality(users, name) | tau
+            name: {"jobs": len(classes[name])}
+            | _row(statistics, is_fact=is_fact)
+            | _quality(users, name)
+            | classes[name].use_of_nodes()
+            | tau
             for name, statistics in found.items()
         }
     rows: dict[str, Mapping[str, Any]] = {}
@@ -117,6 +122,7 @@ def _table(run: SavedRun, base: SavedRun | None, args: argparse.Namespace) -> di
     rows["queue_length"] = {"mean": run.queue_length.mean(*run.span), "max": run.queue_length.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
     rows["makespan_s"] = {"max": run.jobs.span[1]}
+    rows |= {name: {"mean": value} for name, value in figures_of_summary(run.summary).items()}
     rows |= {name: {"mean": value} for name, value in _quality(run.summary, "policy_figures").items()}
     if run.energy is not None:
         rows |= {name: {"total": joules} for name, joules in run.energy.as_dict().items()}

@@ -21,7 +21,7 @@ from pybatsched.core.services.host_reservations import specs_of
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
-from pybatsched.metrics import Tally, energy, summary
+from pybatsched.metrics import Tally, energy, jobs_csv, summary
 from pybatsched.metrics.workload_fields import evaluated_ids, not_evaluated
 from pybatsched.platform.groups import groups
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
@@ -31,7 +31,7 @@ from pybatsched.results import run_state
 from pybatsched.results.writing import Results
 from pybatsched.runs.build import check_reservations, check_workloads, digests, fit, platform_of, read_all
 from pybatsched.runs.checks import planning_warnings, size_warnings
-from pybatsched.runs.execute import all_warnings
+from pybatsched.runs.execute import all_warnings, with_node_figures
 from pybatsched.runs.spec import MachineSpec, RunSpec
 from pybatsched.runs.workloads import Jobs
 from pybatsched.session.journal import JournalWriter
@@ -164,6 +164,8 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
     tally = Tally(job.spec.tau_s, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{run_state.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{run_state.JOBS}", ids, tally=tally)
+    if result.nodes:
+        result = with_node_figures(result, jobs_csv.read_partial(written), job.workloads)
     if _has_energy(job.options) and result.finished:
         result = msgspec.structs.replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out

@@ -1,9 +1,10 @@
-"""Read the nodes of a platform from the properties of its hosts: ``node``, ``memory_gb``, ``gpus``, ``features``."""
+"""Read the nodes of a platform from the properties of its hosts, and write them into summaries and read them again."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.nodes import GB, Node, Nodes
@@ -59,6 +60,41 @@ def nodes_of(cluster: Cluster) -> Nodes:
         ],
         types,
     )
+
+
+def groups_of(nodes: Nodes) -> list[dict[str, Any]]:
+    """Return nodes for a file: groups of nodes with equal memory and GPUs, each with processors by name. O(nodes)."""
+    groups: dict[tuple[float, tuple[int, ...]], dict[str, str]] = {}
+    for node in nodes.nodes:
+        groups.setdefault((node.memory, node.gpus), {})[node.name] = str(node.procs)
+    return [
+        {
+            **({"memory_gb": memory / GB} if memory < math.inf else {}),
+            **({"gpus": {kind: n for kind, n in zip(nodes.gpu_types, gpus, strict=True) if n}} if any(gpus) else {}),
+            "procs": procs,
+        }
+        for (memory, gpus), procs in groups.items()
+    ]
+
+
+def nodes_of_groups(groups: Iterable[Mapping[str, Any]]) -> Nodes:
+    """Return the nodes that `groups_of` described, without features and weights. O(nodes).
+
+    Raises KeyError, TypeError, ValueError or AttributeError for other values.
+    """
+    found: list[tuple[IntervalSet, str, float, dict[str, int]]] = []
+    for group in groups:
+        memory = round(group["memory_gb"] * GB) if "memory_gb" in group else math.inf
+        found += [
+            (IntervalSet.parse(text), name, memory, group.get("gpus", {})) for name, text in group["procs"].items()
+        ]
+    found.sort(key=lambda one: (one[0].lowest, one[1]))
+    types = list(dict.fromkeys(kind for *_, gpus in found for kind in gpus))
+    nodes = [
+        Node(number, name, procs, len(procs), memory, tuple(gpus.get(kind, 0) for kind in types), frozenset())
+        for number, (procs, name, memory, gpus) in enumerate(found)
+    ]
+    return Nodes(nodes, types)
 
 
 def _gpus_of_host(cluster: Cluster, proc: int, text: str | None) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pybatsched.core.events import FINAL_STATES, NOTHING
 from pybatsched.metrics import truncated
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.job_results import JobResults
+from pybatsched.metrics.node_use import figures_of_summary
 from pybatsched.metrics.outcomes import MAY_CONTINUE, digest_of_ids
 from pybatsched.metrics.summary import STATE_COUNTS
 
@@ -80,8 +81,9 @@ def counts_of(table: JobResults, summary: Mapping[str, Any]) -> dict[str, int]:
 
 
 def figures_of_run(table: JobResults, n_procs: int, tau_s: float, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a run, with those that only its summary has: energy, and figures of the policy."""
+    """Return the figures of a run, with those that only its summary has: of nodes, energy, and of the policy."""
     row: dict[str, Any] = figures_of(table, n_procs, tau_s, summary)
+    row |= figures_of_summary(summary)
     row |= summary.get("energy") or {}
     row |= {"n_broken_promises": len(summary.get("broken_promises") or ()), "n_messages": summary.get("n_messages")}
     own = summary.get("policy_figures")
@@ -101,5 +103,5 @@ def figures_of_each(table: JobResults, key: str, tau_s: float) -> dict[str, dict
                 own |= {f"{name}_{measure}": getattr(statistics, member) for name, member in _OF_KINDS}
                 if measure in members.facts:
                     own[f"total_{measure}"] = statistics.total
-        found[name] = {**of_facts, **row}
+        found[name] = {**of_facts, **row, **members.use_of_nodes()}
     return found

@@ -20,6 +20,7 @@ from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, OF_LOGS, STRETCHES
+from pybatsched.metrics.node_use import NodeUse
 from pybatsched.metrics.outcomes import JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S, bounded_slowdowns
@@ -88,9 +89,17 @@ def _add_eligible_waits(
 class JobResults:
     """Jobs of a run: a `frame` of `COLUMNS`, `segments`, and the workload `fields` of all jobs of the run by `row`."""
 
-    def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        segments: pl.DataFrame,
+        fields: Sequence[Mapping[str, Any]],
+        nodes: NodeUse | None = None,
+    ) -> None:
         self.frame = frame
         self.fields = fields
+        #: What all jobs of the run held of nodes, if requests were counted.
+        self.nodes = nodes
         self._of_run = segments
 
     @cached_property
@@ -99,7 +108,7 @@ class JobResults:
         return self._of_run.join(self.frame.select("row"), on="row", how="semi", maintain_order="left")
 
     @classmethod
-    def of(cls, records: Sequence[JobRecord]) -> JobResults:
+    def of(cls, records: Sequence[JobRecord], nodes: NodeUse | None = None) -> JobResults:
         """Create the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
         parts = [part for record in records for part in record.segments]
         ends = [part.ended_at for part in parts]
@@ -156,7 +165,10 @@ class JobResults:
         segments = pl.DataFrame(
             [pl.Series(name, values, SEGMENT_COLUMNS[name]) for name, values in of_segments.items()]
         )
-        return cls(frame.with_columns(fact_columns), segments, fields)
+        frame = frame.with_columns(fact_columns)
+        if nodes is not None:
+            frame = frame.with_columns(pl.Series(name, values) for name, values in nodes.of_jobs().items())
+        return cls(frame, segments, fields, nodes)
 
     @classmethod
     def of_outcomes(cls, rows: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> JobResults:
@@ -168,7 +180,7 @@ class JobResults:
 
     def _take(self, which: pl.Expr | Sequence[int]) -> JobResults:
         frame = self.frame.filter(which) if isinstance(which, pl.Expr) else self.frame[which]
-        return JobResults(frame, self._of_run, self.fields)
+        return JobResults(frame, self._of_run, self.fields, self.nodes)
 
     @cached_property
     def ran(self) -> pl.DataFrame:
@@ -203,15 +215,16 @@ class JobResults:
     def check_class(self, key: str) -> None:
         """Raise InputError if no job has this field. O(n)."""
         known = {name for row in self.frame["row"] for name in self.fields[row]}
-        if len(self) and key not in {"kind", "size", "state", *known}:
+        classes = ("kind", "size", "state", *(() if self.nodes is None else ("resource",)))
+        if len(self) and key not in {*classes, *known}:
             others = f" or one of {', '.join(sorted(known))}" if known else "; -w names the workload with other fields"
-            raise InputError(f"{setting('by', key[:60])}: no job has this field; expected kind, size, state{others}")
+            raise InputError(f"{setting('by', key[:60])}: no job has this field; expected {', '.join(classes)}{others}")
 
     def by_class(self, key: str) -> dict[str, JobResults]:
-        """Group jobs by `kind`, `size`, `state` or a workload field, sorted by name, sizes by number. O(n)."""
+        """Group jobs by `kind`, `size`, `state`, `resource` (on nodes) or a workload field, in order. O(n)."""
         if key == "size":
             names: Sequence[Any] = [n.bit_length() for n in self.frame["n_procs"]]
-        elif key in {"kind", "state"}:
+        elif key in {"kind", "state"} or (key == "resource" and self.nodes is not None):
             names = self.frame[key].to_list()
         else:
             values = (self.fields[row].get(key, UNKNOWN) for row in self.frame["row"])
@@ -241,6 +254,10 @@ class JobResults:
     def _work(self) -> list[float]:
         """The processor-seconds of each job; 0 for a job that never ran."""
         return (self.frame["n_procs"] * self.frame["runtime_s"]).fill_null(0.0).to_list()
+
+    def use_of_nodes(self) -> dict[str, float]:
+        """Return which shares of all processors' time, memory and GPUs these jobs held; empty without nodes. O(n)."""
+        return {} if self.nodes is None else self.nodes.shares(self.frame["row"])
 
     @cached_property
     def facts(self) -> list[str]:

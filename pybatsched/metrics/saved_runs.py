@@ -18,9 +18,11 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError, quantity, setting
 from pybatsched.metrics import energy, jobs_csv, truncated, workload_fields as fields
 from pybatsched.metrics.energy import Energy
+from pybatsched.metrics.node_use import NodeUse
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
+from pybatsched.metrics.summary import NODES
 from pybatsched.results.run_state import (
     JOBS,
     MARK,
@@ -95,7 +97,8 @@ class SavedRun:
         """The table of all jobs."""
         from pybatsched.metrics.job_results import JobResults  # noqa: PLC0415  polars is slow to import
 
-        return JobResults.of(self.records)
+        where = f"{self.prefix}{SUMMARY}"
+        return JobResults.of(self.records, NodeUse.of_summary(where, self.summary, self.records, self.cut))
 
     @property
     def evaluated(self) -> JobResults:
@@ -269,7 +272,8 @@ def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[st
     """Return the fields that pages show; None if figures may use other fields, so that files must be loaded."""
     _memory_unit(prefix, summary)
     contents = [content for _, content in _unchanged(prefix, summary)]
-    if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.has_no_metric_fields, contents)):
+    needs_all = bool(summary.get(fields.NOT_EVALUATED) or summary.get(NODES))
+    if needs_all or not contents or not all(map(fields.has_no_metric_fields, contents)):
         return None
     found = fields.shown_fields_of(contents)
     return None if found is None else dict(found)

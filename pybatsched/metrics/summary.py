@@ -14,6 +14,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, quantity, spelled
 from pybatsched.metrics.energy import TITLES, Energy, energy_text
+from pybatsched.metrics.figure_names import figure_title
 from pybatsched.text_table import aligned
 from pybatsched.version import __version__
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 FORMAT: Final = "pybatsched-summary"
 FORMAT_VERSION: Final = 1
 
+#: The members of a summary with the nodes of the machine, and with the figures of nodes.
+NODES: Final = "nodes"
+NODE_FIGURES: Final = "node_figures"
+#: How the names of the figures of partitions begin.
+OF_PARTITION: Final = "utilisation_of_"
 #: Short names of the final states.
 STATE_WORDS: Final = {
     e.COMPLETED_SUCCESSFULLY: "completed",
@@ -37,13 +43,18 @@ STATE_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in S
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """A job that is unfinished at the end, and why. If it runs, it has `started_at` and holds `n_procs`."""
+    """A job that is unfinished at the end, and why. If it runs, it has `started_at` and holds `n_procs`.
+
+    If nodes are counted, a running job has its processors and the fields with its request.
+    """
 
     job_id: str
     n_procs: int
     submitted_at: float
     why: str
     started_at: float | None = None
+    procs: str = ""
+    fields: Mapping[str, Any] = {}
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -53,7 +64,8 @@ class Result(msgspec.Struct, frozen=True):
     truncated, with `n_to_come` jobs not submitted yet. `n_too_large` jobs were rejected because the machine is too
     small for them. `predictions_by_user` has the quality of predicted run times, if there are any.
     `reservations` are the windows of reserved hosts, `unavailable` the outages of hosts; the `end` of an outage is None
-    if the hosts were still down.
+    if the hosts were still down. `nodes` are the nodes of the machine if requests of jobs were counted on them, and
+    `node_figures` how they were used.
     """
 
     finished: bool
@@ -73,6 +85,8 @@ class Result(msgspec.Struct, frozen=True):
     predictions_by_user: Mapping[str, Mapping[str, float]] = {}
     reservations: tuple[Mapping[str, Any], ...] = ()
     unavailable: tuple[Mapping[str, Any], ...] = ()
+    nodes: tuple[Mapping[str, Any], ...] = ()
+    node_figures: Mapping[str, float] = {}
 
 
 def from_engine(engine: Engine) -> dict[str, Any]:
@@ -123,11 +137,13 @@ def of_run(
         **({"cut_at": result.cut_at, "n_to_come": result.n_to_come} if result.cut_at is not None else {}),
         "n_messages": result.n_messages,
         "figures": result.figures.as_dict(),
+        **({NODE_FIGURES: dict(result.node_figures)} if result.node_figures else {}),
         **({"energy": result.energy.as_dict()} if result.energy is not None else {}),
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         **({"predictions_by_user": dict(result.predictions_by_user)} if result.predictions_by_user else {}),
         **({"reservations": [dict(one) for one in result.reservations]} if result.reservations else {}),
         **({"unavailable": _outages(result)} if result.unavailable else {}),
+        **({NODES: [dict(one) for one in result.nodes]} if result.nodes else {}),
         "n_unfinished": len(result.stuck),
         "unfinished": [_unfinished(job, is_cut=result.cut_at is not None) for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
@@ -147,6 +163,7 @@ def _unfinished(job: Stuck, *, is_cut: bool) -> dict[str, Any]:
     if is_cut:
         entry |= {"n_procs": job.n_procs, "submitted_at": job.submitted_at}
         entry |= {} if job.started_at is None else {"started_at": job.started_at}
+        entry |= {"procs": job.procs, "fields": dict(job.fields)} if job.procs else {}
     return entry
 
 
@@ -178,6 +195,8 @@ def closing_table(result: Result) -> list[str]:
         ("utilisation", "-" if figures.utilisation is None else f"{figures.utilisation:.2%}"),
         ("makespan", _seconds(figures.makespan_s)),
     ]
+    of_nodes = {name: value for name, value in result.node_figures.items() if not name.startswith(OF_PARTITION)}
+    rows += [(figure_title(name), f"{value:.2%}") for name, value in of_nodes.items()]
     if result.energy is not None:
         rows += [(TITLES[name], energy_text(joules)) for name, joules in result.energy.as_dict().items()]
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]

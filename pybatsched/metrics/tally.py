@@ -129,10 +129,10 @@ class Tally:
     def truncate(self, at: float, unfinished: Iterable[UnfinishedJob]) -> None:
         """Count the processors that jobs still hold when the simulation is truncated."""
         self._cut_at = at
-        for n_procs, submitted_at, started_at in unfinished:
-            self._first_at = min(self._first_at, submitted_at)
-            if started_at is not None:
-                self._held_s.append(n_procs * (at - started_at))
+        for job in unfinished:
+            self._first_at = min(self._first_at, job.submitted_at)
+            if job.started_at is not None:
+                self._held_s.append(job.n_procs * (at - job.started_at))
 
     def figures(self, n_procs: int, unfinished: Iterable[str] = ()) -> Figures:
         """Return the figures so far, on a machine of `n_procs` processors; `unfinished` are ids of jobs. O(jobs)."""

@@ -6,15 +6,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pybatsched.core.events import NOTHING
 from pybatsched.errors import InputError
 
 
 class UnfinishedJob(NamedTuple):
-    """A job that had not ended at the truncation; `started_at` is None if it waited."""
+    """A job that had not ended at the truncation; `started_at` is None if it waited.
+
+    In a run that counted nodes, a running job has its processors, and the fields with its request.
+    """
 
     n_procs: int
     submitted_at: float
     started_at: float | None
+    procs: str = ""
+    fields: Mapping[str, Any] = NOTHING
 
 
 class Truncation(NamedTuple):
@@ -57,13 +63,13 @@ def of_summary(where: str, summary: Mapping[str, Any]) -> Truncation | None:
 
 
 def _unfinished_job(where: str, entry: Mapping[str, Any]) -> UnfinishedJob:
-    n_procs, submitted_at, started_at = (entry.get(name) for name in UnfinishedJob._fields)
+    n_procs, submitted_at, started_at = (entry.get(name) for name in ("n_procs", "submitted_at", "started_at"))
     is_count = isinstance(n_procs, int) and not isinstance(n_procs, bool) and n_procs >= 0
     if not (is_count and _is_time(submitted_at) and (started_at is None or _is_time(started_at))):
         expected = "n_procs, submitted_at, and started_at if it runs"
         raise InputError(f"{where}: unfinished: expected {expected}, found {dict(entry)!r:.120}")
     times = float(submitted_at or 0), None if started_at is None else float(started_at)
-    return UnfinishedJob(int(n_procs or 0), *times)
+    return UnfinishedJob(int(n_procs or 0), *times, str(entry.get("procs", "")), entry.get("fields") or NOTHING)
 
 
 def _is_time(value: Any) -> bool:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from pybatsched.core import events as e
 from pybatsched.core.engine import Reply
+from pybatsched.core.host_nodes import NODE_PROPERTIES, nodes_of_groups
+from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.errors import quantity, spelled
-from pybatsched.metrics import Outcome, Tally, summary
+from pybatsched.metrics import Outcome, Tally, joined, summary
+from pybatsched.metrics.summary import Result
+from pybatsched.metrics.truncated import Truncation, UnfinishedJob
+from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.protocol import Message
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
@@ -17,6 +24,7 @@ from pybatsched.simulator import run as simulator
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, ResultFiles, batsim_files
+from pybatsched.workload import Workload
 
 if TYPE_CHECKING:
     from pybatsched.session.journal import JournalWriter
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
 #: Simulates a scenario with observers and a tally: a scheduler that is not a policy in this process.
-External = Callable[[Scenario, Sequence[Observer], Tally], summary.Result]
+External = Callable[[Scenario, Sequence[Observer], Tally], Result]
 
 
 class Keeping(Observer):
@@ -58,9 +66,12 @@ def execute(
     external: External | None = None,
     version: str = BATSIM_VERSION,
     more: Mapping[str, Any] | None = None,
-) -> tuple[summary.Result, dict[str, Any]]:
+) -> tuple[Result, dict[str, Any]]:
     """Simulate, and write all `files` under their temporary names. Return the result and the summary."""
     tally = simulator.tally_of(built.scenario, built.spec.tau_s)
+    outcomes: list[Outcome] = []
+    if _has_requests(built.scenario):
+        observers = [*observers, Keeping(outcomes)]
     if results is not None:
         observers = [ResultFiles(results, tally), *files(results.part), *observers]
     if external is not None:
@@ -73,13 +84,38 @@ def execute(
 
             writer = JournalWriter(journal)
         result = simulator.run_policy(built.scenario, built.plan, observers, tally=tally, journal=writer, watch=watch)
+    result = with_node_figures(result, outcomes, built.scenario.workloads)
     if results is not None:
         results.cut_at = result.cut_at
     return result, summary_of(built, result, more, version)
 
 
+def _has_requests(scenario: Scenario) -> bool:
+    """Return whether the platform describes nodes, and a job requests something of them. O(hosts)."""
+    names = NODE_PROPERTIES
+    if all(
+        names.isdisjoint(one.properties) and names.isdisjoint(one.zone_properties) for one in scenario.platform.hosts
+    ):
+        return False
+    return any(REQUEST_FIELDS & workload.fields for workload in scenario.workloads.values())
+
+
+def with_node_figures(result: Result, outcomes: Iterable[Outcome], workloads: Mapping[str, Workload]) -> Result:
+    """Return the result with the figures of nodes, if requests of jobs were counted. O(jobs)."""
+    if not result.nodes:
+        return result
+    from pybatsched.metrics.node_use import NodeUse  # noqa: PLC0415  only for runs on nodes
+
+    ran_then = [
+        UnfinishedJob(one.n_procs, one.submitted_at, one.started_at, one.procs, one.fields) for one in result.stuck
+    ]
+    cut = None if result.cut_at is None else Truncation(result.cut_at, ran_then)
+    use = NodeUse(nodes_of_groups(result.nodes), joined(outcomes, fields_of(workloads)), cut)
+    return msgspec.structs.replace(result, node_figures=use.figures())
+
+
 def summary_of(
-    built: Built, result: summary.Result, more: Mapping[str, Any] | None = None, version: str = BATSIM_VERSION
+    built: Built, result: Result, more: Mapping[str, Any] | None = None, version: str = BATSIM_VERSION
 ) -> dict[str, Any]:
     """Return the summary of a run that is over."""
     extra = {**built.how, "seed": built.spec.seed, **(more or {}), **all_warnings(built.warnings, result)}
@@ -92,13 +128,13 @@ def finish(results: Results, content: Mapping[str, Any]) -> None:
     results.finish()
 
 
-def all_warnings(before: Sequence[str], result: summary.Result) -> dict[str, list[str]]:
+def all_warnings(before: Sequence[str], result: Result) -> dict[str, list[str]]:
     """Return the member `warnings` of a summary: those from before the run, and those about the result."""
     found = dict.fromkeys((*before, *warnings_after(result)))
     return {"warnings": [spelled(text) for text in found]} if found else {}
 
 
-def warnings_after(result: summary.Result) -> Sequence[str]:
+def warnings_after(result: Result) -> Sequence[str]:
     """Return what a user should know about a result: rejected, killed and unfinished jobs, remarks, broken promises."""
     found = [*summary.losses(result), *result.remarks]
     found += [f"the policy broke a promise: {text}" for text in result.broken_promises]

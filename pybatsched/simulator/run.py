@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.actions import TOO_LARGE
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import on_tick
+from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pybatsched.live.keys import ClientKeys
     from pybatsched.session.journal import JournalWriter
     from pybatsched.simulator.external import OnMessage
+    from pybatsched.simulator.jobs import SimJob
 
 _OPTION_OF: Final[dict[BatsimFeature, str]] = {
     BatsimFeature.DYNAMIC_JOBS: "dynamic_jobs",
@@ -243,10 +246,21 @@ def _stuck(simulation: SimulatedRun, engine: Engine | None) -> list[Stuck]:
             why = f"it requests {job.res} processors; {n_away} of {n_procs} are unavailable or asleep"
         else:
             why = f"the scheduler has not started it: {_why_waiting(engine, job.id, simulation)}"
-        runs = job.state == RUNNING
-        n, started_at = (len(job.alloc), on_tick(job.started_at)) if runs else (job.res, None)
-        found.append(Stuck(job.id, n, job.subtime, why, started_at))
+        if job.state != RUNNING:
+            found.append(Stuck(job.id, job.res, job.subtime, why))
+            continue
+        started_at, on_nodes = on_tick(job.started_at), _on_nodes(engine, job)
+        found.append(Stuck(job.id, len(job.alloc), job.subtime, why, started_at, *on_nodes))
     return found
+
+
+def _on_nodes(engine: Engine | None, job: SimJob) -> tuple[str, Mapping[str, Any]]:
+    """Return the processors of a running job, and its fields that figures of nodes need, if nodes are counted."""
+    if engine is None or not engine.began or engine.cluster.nodes is None:
+        return "", NOTHING
+    known = engine.jobs.by_wire_id[job.id]
+    names = (*REQUEST_FIELDS, "res", "partition")
+    return str(job.alloc), {name: value for name, value in known.fields.items() if name in names}
 
 
 def _why_waiting(engine: Engine | None, wire_id: str, simulation: SimulatedRun) -> str:

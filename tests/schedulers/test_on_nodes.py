@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.nodes_twin import SlowNode, gpus_of, slow_easy
-from support.random_nodes import machines, requests
+from support.random_nodes import crowds, hosts_of, machines
 
 from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, PolicyError
 from pybatsched.core import events as e
@@ -16,34 +16,9 @@ from pybatsched.testing import FakeJob, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative
 
 
-def hosts_of(nodes: Sequence[SlowNode]) -> list[dict[str, str]]:
-    """Return the properties of all hosts of a machine, in their order."""
-    found = {}
-    for index, node in enumerate(nodes):
-        gpus = ",".join(f"{kind}:{n}" for kind, n in node.gpus.items())
-        own = {"node": f"n{index}", "memory_gb": f"{node.memory_gb:g}", "features": ",".join(node.features)}
-        for proc in node.procs:
-            found[proc] = {**own, "weight": f"{node.weight:g}", **({"gpus": gpus} if gpus else {})}
-    return [found[proc] for proc in sorted(found)]
-
-
 def of_job(job: FakeJob) -> tuple[float, list[int]]:
     assert job.started_at is not None
     return job.started_at, list(job.procs)
-
-
-@st.composite
-def crowds(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Draw jobs, in order of submission."""
-    jobs, at = [], 0
-    for index in range(draw(st.integers(1, 14))):
-        at += draw(st.integers(0, 4))
-        s = draw(st.integers(1, 9))
-        request = draw(requests()) if draw(st.integers(0, 3)) else {}
-        walltime = s + 0.5 + draw(st.integers(0, 5))
-        n = draw(st.integers(1, 8))
-        jobs.append({"id": f"{index:02}", "at": at, "n": n, "s": s, "walltime": walltime, "request": request})
-    return jobs
 
 
 @settings(max_examples=200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -67,6 +68,31 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     )
     other: dict[str, Any] = draw(st.sampled_from(({}, {}, {"exclusive": True}, {"features": "x"}, {"features": "x&y"})))
     return {**found, **memory, **gpus, **other}
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draw jobs, in order of submission."""
+    jobs, at = [], 0
+    for index in range(draw(st.integers(1, 14))):
+        at += draw(st.integers(0, 4))
+        s = draw(st.integers(1, 9))
+        request = draw(requests()) if draw(st.integers(0, 3)) else {}
+        walltime = s + 0.5 + draw(st.integers(0, 5))
+        n = draw(st.integers(1, 8))
+        jobs.append({"id": f"{index:02}", "at": at, "n": n, "s": s, "walltime": walltime, "request": request})
+    return jobs
+
+
+def hosts_of(nodes: Sequence[SlowNode]) -> list[dict[str, str]]:
+    """Return the properties of all hosts of a machine, in their order."""
+    found = {}
+    for index, node in enumerate(nodes):
+        gpus = ",".join(f"{kind}:{n}" for kind, n in node.gpus.items())
+        own = {"node": f"n{index}", "memory_gb": f"{node.memory_gb:g}", "features": ",".join(node.features)}
+        for proc in node.procs:
+            found[proc] = {**own, "weight": f"{node.weight:g}", **({"gpus": gpus} if gpus else {})}
+    return [found[proc] for proc in sorted(found)]
 
 
 def as_request(fields: dict[str, Any]) -> NodeRequest:

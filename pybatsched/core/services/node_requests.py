@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pybatsched.core import decisions as d
-from pybatsched.core.host_nodes import nodes_of
+from pybatsched.core.host_nodes import groups_of, nodes_of
 from pybatsched.core.nodes import REQUEST_FIELDS, Nodes, request_of
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError, setting
@@ -86,6 +86,10 @@ class NodeRequests(Service):
         """Forget the request of a job."""
         if self._nodes is not None:
             self._nodes.requests.pop(job.id, None)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the nodes, if requests were counted."""
+        return {} if self._nodes is None else {"nodes": groups_of(self._nodes)}
 
     def remarks(self) -> tuple[str, ...]:
         """Say whether requests were ignored."""

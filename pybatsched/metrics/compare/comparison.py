@@ -16,6 +16,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.compare.paired import OTHER_JOBS, ran_of
 from pybatsched.metrics.figure_names import is_count, resolved
 from pybatsched.metrics.logged import LOGGED, logged_run
+from pybatsched.metrics.node_use import figures_of_summary
 from pybatsched.metrics.outcomes import LOST_JOBS
 from pybatsched.metrics.saved_runs import read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
@@ -213,7 +214,7 @@ def _run_summary(path: str, content: Mapping[str, Any], run_state: RunState) -> 
     own = content.get("policy_figures", {})
     if not isinstance(own, dict):
         raise InputError(f"{path}: expected an object 'policy_figures'")
-    found = {**own, **found, **energy.of_summary(content)}
+    found = {**own, **found, **figures_of_summary(content), **energy.of_summary(content)}
     found |= {name: figures["n_by_state"].get(state, 0) for state, name in STATE_COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():

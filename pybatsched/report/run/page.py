@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
 from pybatsched.metrics.figures import counts_of
 from pybatsched.metrics.job_results import JobResults
+from pybatsched.metrics.node_use import figures_of_summary
 from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.summary import STATE_WORDS
@@ -170,6 +171,9 @@ def _summary(runs: Sequence[SavedRun], tau_s: float) -> str:
         ):
             rows.append([name, *(number(getattr(one, key, None)) for one in statistics)])
     rows.append(["utilisation", *(number(run.utilisation()) for run in runs)])
+    of_nodes = [figures_of_summary(run.summary) for run in runs]
+    names = dict.fromkeys(name for one in of_nodes for name in one)
+    rows += [[figure_title(name), *(number(one.get(name)) for one in of_nodes)] for name in names]
     rows.append(["makespan (s)", *(number(run.jobs.span[1]) for run in runs)])
     return table(["", *(run.label for run in runs)], rows, "summary")
 
@@ -281,8 +285,8 @@ def _heading(run: SavedRun, runs: Sequence[SavedRun]) -> str:
 
 
 def _classes(runs: Sequence[SavedRun], tau_s: float) -> str:
-    """Return a table of figures by kind and by size of jobs, runs side by side."""
-    keys: tuple[Literal["kind", "size"], ...] = ("kind", "size")
+    """Return a table of figures by kind and by size of jobs, and on nodes by what they request, runs side by side."""
+    keys = ("kind", "size", *(("resource",) if all(run.jobs.nodes is not None for run in runs) else ()))
     head = ["jobs", *(f"{word} {title_of(measure)}" for measure in _CLASS_MEASURES for word in ("mean", "max"))]
     rows: list[tuple[str, list[list[str]]]] = []
     for key in keys:
@@ -291,7 +295,7 @@ def _classes(runs: Sequence[SavedRun], tau_s: float) -> str:
             figures = [
                 _figures_of_class(of_run[name], tau_s) if name in of_run else ["-"] * len(head) for of_run in found
             ]
-            shown = name if key == "kind" else f"{name} processor{'' if name == '1' else 's'}"
+            shown = f"{name} processor{'' if name == '1' else 's'}" if key == "size" else name
             rows.append((shown, [list(values) for values in zip(*figures, strict=True)]))
     if len(runs) == 1:
         return table(["", *head], [[name, *itertools.chain(*values)] for name, values in rows], "classes")
