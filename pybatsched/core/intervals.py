@@ -176,7 +176,7 @@ class IntervalSet:
             # Only the runs between the lowest and the highest member of self matter: few, if self is one run.
             gone = gone[bisect_right(gone, bounds[0]) & ~1 : bisect_left(gone, bounds[-1]) + 1 & ~1]
             if len(gone) > _MANY:
-                return self & self._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
+                return self._of(_without(bounds, gone))
         for k in range(0, len(gone), 2):
             start, stop = gone[k], gone[k + 1]
             i = bisect_left(bounds, start)
@@ -287,6 +287,25 @@ def _joined(intervals: Iterable[tuple[int, int]]) -> list[int]:
         else:
             bounds += (start, stop)
     return bounds
+
+
+def _without(bounds: list[int], gone: list[int]) -> list[int]:
+    """Return the bounds of a difference. One bisection per run, and one step per run that is cut out of it."""
+    rest: list[int] = []
+    for k in range(0, len(bounds), 2):
+        start, stop = bounds[k], bounds[k + 1]
+        i = bisect_right(gone, start)
+        if i & 1:  # inside a run that is gone
+            start = gone[i]
+            i += 1
+        while start < stop:
+            if i == len(gone) or gone[i] >= stop:
+                rest += (start, stop)
+                break
+            rest += (start, gone[i])
+            start = gone[i + 1]
+            i += 2
+    return rest
 
 
 def _are_lowest(some: list[int], bounds: list[int]) -> bool:

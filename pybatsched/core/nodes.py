@@ -386,8 +386,16 @@ class FreeNodes:
         """
         left, most = n, request.max_nodes or n
         parts: list[NodePart] = []
+        cores, memory, unit, core_memory = self.cores, self.memory, request.cores_per_node, request.core_memory
+        needed = max(request.node_memory, core_memory * unit)
         for node in order:
-            offered = self.offer(request, node)
+            if needed and memory[node] < needed:
+                continue
+            offered = cores[node]
+            if unit:
+                offered = unit if offered >= unit else 0
+            elif core_memory:
+                offered = int(min(offered, memory[node] // core_memory))
             if not offered:
                 continue
             n_missing = max(request.min_nodes - len(parts), 1)  # nodes still wanted, with this one
@@ -482,6 +490,7 @@ class Nodes:
             (start, stop, node.number) for node in self.nodes for start, stop in node.procs.intervals()
         )
         self._starts = [start for start, _, _ in self._runs]
+        self._parts_of: tuple[IntervalSet | None, list[NodePart]] = None, []  # those of the last set
 
     def kinds_of(self, gpu_type: str) -> Sequence[int]:
         """Return the places of a type of GPU in `gpu_types`; of all types if it is empty."""
@@ -523,6 +532,8 @@ class Nodes:
 
     def parts_of(self, procs: IntervalSet) -> list[NodePart]:
         """Return how many of these processors belong to each node. O(k log intervals + nodes)."""
+        if procs is self._parts_of[0]:  # a start is checked, and then counted
+            return self._parts_of[1]
         counts: dict[int, int] = {}
         for start, stop in procs.intervals():
             place = bisect_right(self._starts, start) - 1
@@ -532,7 +543,8 @@ class Nodes:
                 upto = min(stop, end)
                 counts[node] = counts.get(node, 0) + upto - at
                 at, place = upto, place + 1
-        return [NodePart(node, n) for node, n in counts.items()]
+        self._parts_of = procs, [NodePart(node, n) for node, n in counts.items()]
+        return self._parts_of[1]
 
     def procs_of(self, parts: Iterable[NodePart], free: IntervalSet) -> IntervalSet:
         """Return the lowest free processors of nodes, as many on each as its part. O(parts * log k), usually."""
@@ -633,14 +645,24 @@ class Nodes:
 
     def problem(self, request: NodeRequest, procs: IntervalSet) -> str | None:
         """Return why a job cannot start on processors that are free; None if it can. O(its nodes)."""
-        parts = self.parts_of(procs)
+        parts, memory = self.parts_of(procs), self.free.memory
         if not request.min_nodes <= len(parts) <= (request.max_nodes or len(parts)):
             return f"it requests {_nodes_text(request)}; the processors are on {len(parts)}"
         shares = self.shares_of(request, parts)
-        return next(filter(None, (self._problem_on(share, request) for share in shares)), None)
+        usable = self.able(request) & ~self.free.closed & (self.free.idle if request.exclusive else -1)
+        for share in shares:
+            node, n_cores, needed, gpus = share
+            if (
+                not usable >> node & 1
+                or needed > memory[node]
+                or request.cores_per_node not in {0, n_cores}
+                or sum(gpus) < request.gpus_per_node
+            ):
+                return self._problem_on(share, request)
+        return None
 
-    def _problem_on(self, share: NodeShare, request: NodeRequest) -> str | None:
-        """Return why a node cannot give a job its share; None if it can."""
+    def _problem_on(self, share: NodeShare, request: NodeRequest) -> str:
+        """Return why a node cannot give a job its share."""
         node, free = self.nodes[share.node], self.free
         n_gpus, free_gb = sum(share.gpus), free.memory[node.number] / GB
         wanted_gpus = _gpu_text(request.gpus_per_node, request.gpu_type)
@@ -664,7 +686,7 @@ class Nodes:
             ),
             (n_gpus < request.gpus_per_node, f"has {n_gpus} of these free; the job needs {wanted_gpus}"),
         )
-        return next((f"node {node.name} {text}" for is_problem, text in problems if is_problem), None)
+        return f"node {node.name} {next(text for is_problem, text in problems if is_problem)}"
 
     def check(self, free: IntervalSet) -> None:
         """Assert that what is free is what no job holds (for tests). O(nodes + jobs)."""
