@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         memory_class as memory_class,
         memory_need_gb as memory_need_gb,
     )
+    from pybatsched.core.host_nodes import nodes_of as nodes_of
     from pybatsched.core.instants import HALF_TICK as HALF_TICK, TICK as TICK, instant as instant
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState, user_of as user_of
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         NodeRequest as NodeRequest,
         Nodes as Nodes,
         NodeShare as NodeShare,
+        members as members,
         set_of as set_of,
     )
     from pybatsched.core.options import Options as Options
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     )
     from pybatsched.experiment.simulating import simulate as simulate
     from pybatsched.experiment.stepping import JobView as JobView, Simulation as Simulation
+    from pybatsched.machines import slurm_conf as slurm_conf
     from pybatsched.policies.availability import AvailabilityProfile as AvailabilityProfile
     from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
     from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
@@ -131,11 +134,12 @@ _MODULES = {
         "SetJobMetadata SetResourceState StartAt ToJobMsg fact_text"
     ),
     "core.fields": "DeadlineFields FieldError FieldModel JobFields memory_class memory_need_gb",
+    "core.host_nodes": "nodes_of",
     "core.instants": "HALF_TICK TICK instant",
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState user_of",
     "core.model_refs": "model_at",
-    "core.nodes": "PLAIN FreeNodes Node NodePart NodeRequest NodeShare Nodes set_of",
+    "core.nodes": "PLAIN FreeNodes Node NodePart NodeRequest NodeShare Nodes members set_of",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy",
     "core.derive": "load_note",
@@ -146,6 +150,7 @@ _MODULES = {
     "experiment.runs": "Campaign Run Runs WorkerDiedError read_campaign read_run",
     "experiment.simulating": "simulate",
     "experiment.stepping": "JobView Simulation",
+    "machines": "slurm_conf",
     "policies.availability": "AvailabilityProfile",
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",
@@ -160,7 +165,7 @@ _MODULES = {
     "runs.policies": "PolicySpec",
 }
 #: Public names that are modules themselves. An attribute of their package exists only after their import.
-_MODULES_BY_NAME = frozenset({"events"})
+_MODULES_BY_NAME = frozenset({"events", "slurm_conf"})
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [*_MODULE_OF, "__version__"]  # noqa: PLE0604  names are texts

@@ -48,7 +48,7 @@ ALLOWED: dict[str, str] = {
     ),
     "report": "campaign metrics session workload core results errors version",
     "experiment": "report campaign runs simulator metrics session workload policies settings core results errors",
-    "pybatsched": "experiment runs policies core errors version",
+    "pybatsched": "experiment runs machines policies core errors version",
     "cli": (
         "report campaign runs simulator machines platform live metrics session workload protocol policies "
         "settings core results text_table errors version"

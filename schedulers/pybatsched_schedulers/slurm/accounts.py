@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import InputError
-from pybatsched_schedulers.slurm.conf import Unsupported
-from pybatsched_schedulers.slurm.values import tres_limits, whole_minutes
+from pybatsched import InputError, slurm_conf as sc
 
 #: Fairshare=parent in a dump.
 _PARENT: Final = 0x7FFFFFFF
@@ -116,7 +114,7 @@ class Association:
 class Accounts:
     """The associations of a cluster, and its QOS."""
 
-    def __init__(self, root: Association, qos: Mapping[str, Qos], unsupported: Iterable[Unsupported] = ()) -> None:
+    def __init__(self, root: Association, qos: Mapping[str, Qos], unsupported: Iterable[sc.Unsupported] = ()) -> None:
         self.root = root
         self.qos = dict(qos)
         self.unsupported = tuple(unsupported)
@@ -157,29 +155,29 @@ def _count(text: str) -> int | None:
 
 
 def _time(text: str) -> float | None:
-    return None if text == "-1" else whole_minutes(text)
+    return None if text == "-1" else sc.whole_minutes(text)
 
 
 #: The names of limits as `_plain` writes them, and their fields.
 _LIMITS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "grptres": ("grp_tres", tres_limits),
-    "grptresmins": ("grp_tres_mins", tres_limits),
-    "grptresrunmins": ("grp_tres_run_mins", tres_limits),
+    "grptres": ("grp_tres", sc.tres_limits),
+    "grptresmins": ("grp_tres_mins", sc.tres_limits),
+    "grptresrunmins": ("grp_tres_run_mins", sc.tres_limits),
     "grpjobs": ("grp_jobs", _count),
     "grpsubmit": ("grp_submit", _count),
     "grpwall": ("grp_wall_s", _time),
-    "maxtres": ("max_tres", tres_limits),
-    "maxtrespernode": ("max_tres_per_node", tres_limits),
-    "maxtresmins": ("max_tres_mins", tres_limits),
+    "maxtres": ("max_tres", sc.tres_limits),
+    "maxtrespernode": ("max_tres_per_node", sc.tres_limits),
+    "maxtresmins": ("max_tres_mins", sc.tres_limits),
     "maxwall": ("max_wall_s", _time),
     "maxwallduration": ("max_wall_s", _time),
-    "mintres": ("min_tres", tres_limits),
+    "mintres": ("min_tres", sc.tres_limits),
     "maxjobs": ("max_jobs", _count),
     "maxsubmit": ("max_submit", _count),
-    "maxtresperuser": ("max_tres_per_user", tres_limits),
+    "maxtresperuser": ("max_tres_per_user", sc.tres_limits),
     "maxjobsperuser": ("max_jobs_per_user", _count),
     "maxsubmitperuser": ("max_submit_per_user", _count),
-    "maxtresperaccount": ("max_tres_per_account", tres_limits),
+    "maxtresperaccount": ("max_tres_per_account", sc.tres_limits),
     "maxjobsperaccount": ("max_jobs_per_account", _count),
     "maxsubmitperaccount": ("max_submit_per_account", _count),
 }
@@ -248,14 +246,14 @@ class _Row:
             **{known: self.read(name, how, None) for name, (known, how) in _LIMITS.items() if self.text(name)}
         )
 
-    def unsupported(self) -> Iterator[Unsupported]:
+    def unsupported(self) -> Iterator[sc.Unsupported]:
         """Return the limits and attributes that are not simulated."""
         for name, (harmless, effect) in _NOT_SIMULATED.items():
             if self.text(name) and self.text(name) not in harmless.split():
-                yield Unsupported(name, self.text(name), effect)
+                yield sc.Unsupported(name, self.text(name), effect)
         for name in self.values.keys() - _LIMITS.keys() - _NOT_SIMULATED.keys():
             if name.startswith(("grp", "max", "min")):
-                yield Unsupported(name, self.text(name), "this limit is unknown")
+                yield sc.Unsupported(name, self.text(name), "this limit is unknown")
 
 
 def _text_of(path: Path) -> list[str]:
@@ -391,9 +389,9 @@ def _of_cluster(path: Path, rows: Iterable[_Row], cluster: str) -> list[_Row]:
 # --- QOS ---
 
 
-def _qos(path: Path) -> tuple[dict[str, Qos], list[Unsupported]]:
+def _qos(path: Path) -> tuple[dict[str, Qos], list[sc.Unsupported]]:
     qos: dict[str, Qos] = {}
-    unsupported: list[Unsupported] = []
+    unsupported: list[sc.Unsupported] = []
     for row in _table(path):
         name = row.text("name")
         if not name:
@@ -437,7 +435,7 @@ def read_accounts(associations: Path, qos: Path | None = None, cluster: str = ""
         accounts.qos = {name: Qos(name) for name in sorted(named | {"normal"})}
         if named - {"normal"}:
             effect = "without sacctmgr show qos -P they have no priorities, limits and preemption"
-            unsupported.append(Unsupported("QOS", ",".join(sorted(named)), effect))
+            unsupported.append(sc.Unsupported("QOS", ",".join(sorted(named)), effect))
     elif named - known.keys():
         raise InputError(f"{associations}: unknown QOS {min(named - known.keys())}; expected one of those in {qos}")
     accounts.unsupported = tuple(dict.fromkeys(unsupported))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from pybatsched import slurm_conf as sc
     from pybatsched_schedulers.slurm.accounts import Association, Qos
-    from pybatsched_schedulers.slurm.conf import Partition
 
 
 class Request(NamedTuple):
@@ -55,7 +55,7 @@ class Record:
 
     id: int
     request: Request
-    partition: Partition
+    partition: sc.Partition
     limit_s: float
     submit_at: int
     user: str = ""
@@ -71,6 +71,14 @@ class Record:
     task: int | None = None
     array_limit: int = 0
     reservation: str = ""
+    #: Conditions on other jobs: a kind, such as ``afterok``, and the id of a job or array.
+    dependencies: tuple[tuple[str, int], ...] = ()
+    #: Its place in the list of all jobs.
+    place: int = 0
+    #: When it last preempted other jobs, or a task of its array did.
+    preempted_at: float = -math.inf
+    #: Why it waits, in Slurm's words.
+    reason: str = "None"
 
     # --- for priorities ---
     priority: float = 0.0

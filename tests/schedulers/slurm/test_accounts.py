@@ -9,9 +9,9 @@ import pytest
 from support.places import GOLDEN
 
 from pybatsched.errors import InputError
+from pybatsched.machines.slurm_conf import Unsupported
 from pybatsched_schedulers.slurm import accounts as accounts_module
 from pybatsched_schedulers.slurm.accounts import Accounts, Association, Limits, Qos, read_accounts
-from pybatsched_schedulers.slurm.conf import Unsupported
 
 RECORDED = sorted((GOLDEN / "slurm").glob("s*/run_*"))
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from pybatsched import InputError
-from pybatsched_schedulers.slurm.parameters import (
+from pybatsched.errors import InputError
+from pybatsched.machines.slurm_conf.parameters import (
     NO_EFFECT,
     NOT_SIMULATED,
     NOT_SIMULATED_OF_PARTITIONS,
@@ -27,7 +27,7 @@ from pybatsched_schedulers.slurm.parameters import (
     SCHEDULING,
     SELECT_PARAMETERS,
 )
-from pybatsched_schedulers.slurm.values import hostlist, in_list, tres_weights, whole_minutes
+from pybatsched.machines.slurm_conf.values import hostlist, in_list, tres_weights, whole_minutes
 
 T = TypeVar("T")
 

@@ -9,9 +9,20 @@ from pathlib import Path
 import pytest
 
 from pybatsched.errors import InputError
-from pybatsched_schedulers.slurm import conf as conf_module, values
-from pybatsched_schedulers.slurm.conf import NodeSpec, Scheduling, SlurmConf, Unsupported, read_slurm_conf
-from pybatsched_schedulers.slurm.values import hostlist, seconds, tres_limits, tres_weights, whole_minutes
+from pybatsched.machines.slurm_conf import (
+    NodeSpec,
+    Scheduling,
+    SlurmConf,
+    Unsupported,
+    hostlist,
+    read_slurm_conf,
+    reader as conf_module,
+    seconds,
+    tres_limits,
+    tres_weights,
+    values,
+    whole_minutes,
+)
 
 MAIN = """
 # A cluster with everything that this project reads.

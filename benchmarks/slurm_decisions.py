@@ -1,0 +1,468 @@
+"""Compare the decisions of policy `slurm` with those of a real Slurm, pass by pass.
+
+    python benchmarks/slurm_decisions.py DIR...
+
+Each directory holds the record of one run: slurm.conf, gres.conf, sacctmgr_dump.cfg, qos.psv, submit.csv, meta.json,
+events.csv.gz, plans.csv.gz and slurmctld.log.gz. The instants of passes, submissions and ends are taken from it; each
+start, its nodes, each preemption and each plan of backfill are computed. Exits with 1 if less than 99 % of the starts
+of a run are in the recorded pass and on the recorded nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import re
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pybatsched.machines.slurm_conf import SlurmConf, hostlist, read_slurm_conf
+from pybatsched_schedulers.slurm.accounts import Accounts, read_accounts
+from pybatsched_schedulers.slurm.backfill import BackfillPass
+from pybatsched_schedulers.slurm.controller import Controller, PlannedJob, Reservation, StartedJob
+from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
+from pybatsched_schedulers.slurm.main_pass import MainPass
+
+#: How long the nodes of an ended job complete, in seconds. Not in the record.
+_ANSWER_S = 0.010
+#: After a kill they complete until the next main pass, if it comes within this time.
+_KILL_ANSWER_S = 0.3
+
+
+class Event(NamedTuple):
+    """One line of `events.csv`: seconds since the first submission's origin, kind, name of a job, its id, and more."""
+
+    at: float
+    kind: str
+    job: str
+    job_id: int
+    info: str
+
+
+class Pass(NamedTuple):
+    """One run of a scheduler, with the starts that were recorded in it: name of the job and its nodes."""
+
+    at: float
+    kind: str
+    info: str
+    starts: list[tuple[str, int]]
+
+
+class Recording:
+    """A directory with the record of one run of a real Slurm."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conf: SlurmConf = read_slurm_conf(folder / "slurm.conf")
+        self.accounts: Accounts = read_accounts(folder / "sacctmgr_dump.cfg", folder / "qos.psv")
+        self.t0 = float(json.loads((folder / "meta.json").read_text())["t0_epoch"])
+        self.numbers = {node.name: number for number, node in enumerate(self.conf.nodes)}
+        self.events = sorted(self._events(), key=_order)
+        self.submissions = list(self._rows("submit.csv"))
+        self.passes = list(self._passes())
+        self.plans: dict[float, list[tuple[int, str, int]]] = defaultdict(list)
+        self._plan_priorities: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for row in self._rows("plans.csv.gz"):
+            self.plans[float(row["cycle"])].append((int(row["jobid"]), row["start"], self.nodes(row["nodes"])))
+            self._plan_priorities[int(row["jobid"])].append((float(row["cycle"]), int(row["prio"])))
+        self.ids = {one.job: one.job_id for one in self.events if one.kind == "start"}
+
+    def _rows(self, name: str) -> Iterator[dict[str, str]]:
+        path = self.folder / name
+        with gzip.open(path, "rt") if name.endswith(".gz") else path.open() as file:
+            yield from csv.DictReader(file)
+
+    def _events(self) -> Iterator[Event]:
+        for row in self._rows("events.csv.gz"):
+            yield Event(float(row["t"]), row["event"], row["job"], int(row["jobid"] or 0), row["info"])
+
+    def nodes(self, names: str) -> int:
+        """Return the nodes of a list such as ``n[1,3-4]``, as a set."""
+        found = 0
+        for name in hostlist(names):
+            found |= 1 << self.numbers[name]
+        return found
+
+    def _passes(self) -> Iterator[Pass]:
+        now: Pass | None = None
+        for one in self.events:
+            if one.kind in {"main", "bf"}:
+                if now is not None:
+                    yield now
+                now = Pass(one.at, one.kind, one.info, [])
+            elif one.kind == "start" and now is not None:
+                now.starts.append((one.job, self.nodes(one.info.split(" ", 1)[1])))
+        if now is not None:
+            yield now
+
+    def priorities(self) -> Iterator[tuple[float, int, int]]:
+        """Yield the priorities in the log of slurmctld: seconds, id of a job, and its priority as a whole number.
+
+        They are printed with two digits. One that is rounded up to a whole number is corrected by that of backfill.
+        """
+        line = re.compile(r"\[([^]]*)\].*Job (\d+) priority: .*= (-?[\d.]+)$")
+        found: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        with gzip.open(self.folder / "slurmctld.log.gz", "rt", errors="replace") as file:
+            for text in file:
+                match = line.match(text)
+                if match:
+                    at = datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp()
+                    found[int(match[2])].append((at, float(match[3])))
+        origin = self._origin()
+        for job_id, lines in found.items():
+            for (at, value), after in zip(lines, [*(one[0] for one in lines[1:]), float("inf")], strict=True):
+                since, whole = at - origin, int(value)
+                if value == whole:
+                    shown = [p for cycle, p in self._plan_priorities[job_id] if since <= cycle < after - origin]
+                    if shown and shown[0] == whole - 1:
+                        whole -= 1
+                yield since, job_id, whole
+
+    def _origin(self) -> float:
+        """Return the time of the log that stands for 0 in `events.csv`, by the first submission."""
+        first = next(one for one in self.events if one.kind == "submit")
+        with gzip.open(self.folder / "slurmctld.log.gz", "rt", errors="replace") as file:
+            for text in file:
+                if f"_slurm_rpc_submit_batch_job: JobId={first.job_id} " in text:
+                    stamp = datetime.fromisoformat(text[1 : text.index("]")]).replace(tzinfo=UTC)
+                    return stamp.timestamp() - first.at
+        raise ValueError(f"{self.folder}: the submission of job {first.job_id} is not in slurmctld.log.gz")
+
+
+_KINDS = ("submit", "end", "timelimit", "cancel", "requeue", "decay", "main", "bf", "start", "preempt")
+
+
+def _order(one: Event) -> tuple[float, int]:
+    """Sort by time; what a pass may see comes before it, and its starts after it."""
+    return one.at, _KINDS.index(one.kind) if one.kind in _KINDS else len(_KINDS)
+
+
+_ARGUMENTS = argparse.ArgumentParser(allow_abbrev=False)
+for _names in ("-A", "-p", "-t", "-J", "-o", "-e", "-N", "-n", "-c"):
+    _ARGUMENTS.add_argument(_names)
+for _names in [
+    "--uid",
+    "--chdir",
+    "--export",
+    "--qos",
+    "--ntasks-per-node",
+    "--mem",
+    "--mem-per-cpu",
+    "--gres",
+    "--array",
+    "--begin",
+    "--dependency",
+    "--nice",
+    "--reservation",
+    "--constraint",
+]:
+    _ARGUMENTS.add_argument(_names)
+_ARGUMENTS.add_argument("--exclusive", action="store_true")
+_ARGUMENTS.add_argument("--wrap", nargs=argparse.REMAINDER)
+
+
+def _megabytes(text: str | None) -> int:
+    if not text:
+        return 0
+    units = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+    return round(float(text[:-1]) * units[text[-1].upper()]) if text[-1].isalpha() else int(text)
+
+
+def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> Record:
+    """Return the record of a submitted job."""
+    conf, now = recording.conf, int(recording.t0 + at)
+    args = _ARGUMENTS.parse_args(shlex.split(arguments.split(" --wrap ", maxsplit=1)[0]))
+    partition = conf.partitions[args.p] if args.p else next(one for one in conf.partitions.values() if one.is_default)
+    fewest, _, most = (args.N or "").partition("-")
+    per_node = int(args.ntasks_per_node or 0)
+    n_tasks = int(args.n or 0) or max(int(fewest or 1) * max(per_node, 1), 1)
+    cpu_memory, node_memory = _megabytes(args.mem_per_cpu), _megabytes(args.mem)
+    if not cpu_memory and not node_memory:
+        node_memory = partition.def_mem_per_node or conf.def_mem_per_node
+        cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
+    gpus = re.fullmatch(r"gpu(?::([a-z]\w*))?(?::(\d+))?", args.gres or "")
+    request = Request(
+        min_nodes=int(fewest or 1),
+        max_nodes=int(most or fewest or 0),
+        n_tasks=n_tasks,
+        tasks_per_node=per_node,
+        cpus_per_task=int(args.c or 1),
+        cpu_memory=cpu_memory,
+        node_memory=node_memory,
+        gpus_per_node=int(gpus[2] or 1) if gpus else 0,
+        gpu_type=(gpus[1] or "") if gpus else "",
+        exclusive=args.exclusive,
+        features=args.constraint or "",
+    )
+    user = args.uid or ""
+    association = recording.accounts.find(user, args.A or "", partition.name)
+    qos = recording.accounts.qos.get(args.qos or (association.default_qos if association else "") or "normal")
+    tasks, limit = _tasks(args.array)
+    begin = re.fullmatch(r"now\+(\d+)", args.begin or "")
+    conditions = [one.partition(":") for one in (args.dependency or "").split(",") if one]
+    return Record(
+        id=job_id,
+        request=request,
+        partition=partition,
+        limit_s=float(int(args.t) * 60) if args.t else partition.default_time_s or partition.max_time_s,
+        submit_at=now,
+        user=user,
+        association=association,
+        qos=qos,
+        nice=int(args.nice or 0),
+        eligible_at=now + int(begin[1]) if begin else now,
+        array_id=job_id if tasks else 0,
+        tasks=tasks,
+        array_limit=limit,
+        reservation=args.reservation or "",
+        dependencies=tuple((kind, int(other)) for kind, _, others in conditions for other in others.split(":")),
+    )
+
+
+def _tasks(text: str | None) -> tuple[list[int], int]:
+    """Return the tasks of an array such as ``0-5%3``, and how many may run at a time; 0 for any number."""
+    if not text:
+        return [], 0
+    listed, _, limit = text.partition("%")
+    tasks: list[int] = []
+    for part in listed.split(","):
+        first, _, last = part.partition("-")
+        tasks += range(int(first), int(last or first) + 1)
+    return tasks, int(limit or 0)
+
+
+class Score:
+    """How many decisions of a run are equal, and the first differences."""
+
+    def __init__(self) -> None:
+        self.n_starts = self.n_same_pass = self.n_same_nodes = 0
+        self.n_plans = self.n_same_plans = 0
+        self.n_freed_by_record = 0
+        self.differences: list[str] = []
+
+    def differ(self, text: str) -> None:
+        """Keep one of the first differences."""
+        if len(self.differences) < 12:
+            self.differences.append(text)
+
+
+class Replay:
+    """The controller, driven by the instants of a recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.controller = Controller(recording.conf, recording.accounts)
+        self.score = Score()
+        self.records: dict[str, Record] = {}  # what runs or was preempted, by the name of job or task
+        self._names: dict[int, str] = {}  # the name of each submission by its id
+        self._releases: list[tuple[float, str]] = []  # when the nodes of an ended or killed job answer
+        self._kills: dict[str, float] = {}
+        self._late: dict[str, float] = {}  # jobs that ended in the record before they started here: how long they ran
+        self._ends: list[tuple[float, str]] = []
+        self._logged = sorted(recording.priorities(), reverse=True)
+        self._priority_of: dict[int, int] = {}
+        self._arguments = {
+            int(row["jobid"]): row["args"] for row in recording.submissions if row["jobid"] and _is_job(row)
+        }
+
+    def run(self) -> Score:
+        """Replay the whole recording."""
+        recording = self.recording
+        passes = {(one.kind, one.at): one for one in recording.passes}
+        events = list(recording.events)
+        for row in recording.submissions:
+            if row["args"].startswith("SCANCEL") and row["jobid"]:
+                events.append(Event(float(row["t_return"]) - recording.t0, "cancel", "", int(row["jobid"]), ""))
+            elif row["args"].startswith("RESV") and "created" in row["args"]:
+                self._reserve(row["args"])
+        started_at: dict[str, float] = {}
+        for one in sorted(events, key=_order):
+            self._release(one.at, is_main=one.kind == "main")
+            if one.kind == "submit":
+                self._submit(one)
+            elif one.kind == "start":
+                started_at[one.job] = one.at
+            elif one.kind == "cancel":
+                self._cancel(one)
+            elif one.kind in {"end", "timelimit"}:
+                self._end(one.job, one.at, one.at - started_at.get(one.job, one.at), is_kill=one.kind != "end")
+            elif one.kind == "requeue":
+                self._answer(one.job)
+            elif one.kind in {"main", "bf"}:
+                self._set_priorities(one.at)
+                self._pass(passes[one.kind, one.at])
+        return self.score
+
+    def _reserve(self, text: str) -> None:
+        found = dict(part.split("=", 1) for part in text.split() if "=" in part)
+        start = int(self.recording.t0 + float(found["start_offset"]))
+        name = text.rsplit(" ", 1)[1]
+        self._reservation = Reservation(
+            name, start, start + int(found["duration"]), self.recording.nodes(found["nodes"])
+        )
+        self.controller.reservations[name] = self._reservation
+
+    def _submit(self, one: Event) -> None:
+        record = record_of(self.recording, one.job_id, self._arguments[one.job_id], one.at)
+        self._names[one.job_id] = one.job
+        if self.recording.conf.priorities.type == "basic":
+            record.priority = -record.id
+        self.controller.submit(record)
+
+    def _name(self, record: Record) -> str:
+        name = self._names[record.array_id or record.id]
+        return name if record.task is None else f"{name}_{record.task}"
+
+    def _end(self, name: str, at: float, ran_s: float, *, is_kill: bool) -> None:
+        record = self.records.get(name)
+        if record is None or record not in self.controller.jobs.running:
+            self._late[name] = ran_s
+            return
+        self.controller.end(record)
+        if is_kill:
+            self._kills[name] = at
+        else:
+            self._releases.append((at + _ANSWER_S, name))
+
+    def _cancel(self, one: Event) -> None:
+        """Cancel a job, or all tasks of an array."""
+        jobs = self.controller.jobs
+        for record in [r for r in jobs.waiting.values() if one.job_id in {r.id, r.array_id}]:
+            jobs.drop(record)
+        for record in [r for r in jobs.running if one.job_id in {r.id, r.array_id}]:
+            self._end(self._name(record), one.at, 0, is_kill=True)
+
+    def _answer(self, name: str) -> None:
+        record = self.records.get(name)
+        if record is not None:
+            self.controller.nodes_answered(record)
+            self._kills.pop(name, None)
+
+    def _release(self, now: float, *, is_main: bool) -> None:
+        """Let nodes answer that have had the time for it, and end jobs that started late."""
+        for at, name in [one for one in self._releases if one[0] <= now]:
+            self._releases.remove((at, name))
+            self._answer(name)
+        for name, at in list(self._kills.items()):
+            if now > at + _KILL_ANSWER_S or (is_main and now > at + 2 * _ANSWER_S):
+                self._answer(name)
+        for at, name in [one for one in self._ends if one[0] <= now]:
+            self._ends.remove((at, name))
+            self._end(name, at, 0, is_kill=False)
+
+    def _set_priorities(self, now: float) -> None:
+        while self._logged and self._logged[-1][0] <= now:
+            _, job_id, priority = self._logged.pop()
+            self._priority_of[job_id] = priority
+        for record in self.controller.jobs.waiting.values():
+            record.priority = self._priority_of.get(record.id, record.priority)
+
+    def _pass(self, recorded: Pass) -> None:
+        controller, score = self.controller, self.score
+        wanted = dict(recorded.starts)
+        for record, nodes in list(controller.completing.items()):
+            if nodes & _union(wanted.values()):
+                score.n_freed_by_record += 1
+                self._answer(self._name(record))
+        now = self.recording.t0 + recorded.at
+        plans, made = list[tuple[int, str, int]](), dict[str, int]()
+        depth = self.recording.conf.scheduling.default_queue_depth if recorded.info == "depth" else None
+        running = MainPass(controller, now, depth) if recorded.kind == "main" else BackfillPass(controller, now)
+        for found in running.run():
+            if isinstance(found, StartedJob):
+                name = self._name(found.record)
+                assert found.record.placement is not None
+                made[name] = _set(found.record.placement)
+                found.record.id = self.recording.ids.get(name, found.record.id)
+                plans.append((found.record.id, "now", made[name]))
+                self.records[name] = found.record
+                if name in self._late:
+                    self._ends.append((recorded.at + self._late.pop(name), name))
+            elif isinstance(found, PlannedJob):
+                plans.append((found.record.id, f"{found.start_at - self.recording.t0:.3f}", _set_of(found.nodes)))
+        score.n_starts += len(wanted)
+        for name, nodes in wanted.items():
+            score.n_same_pass += name in made
+            score.n_same_nodes += made.get(name) == nodes
+        if made != wanted:
+            score.differ(f"{recorded.kind} at {recorded.at}: {_text(made)}; recorded {_text(wanted)}")
+        if recorded.kind == "bf":
+            self._compare_plans(recorded, plans)
+
+    def _compare_plans(self, recorded: Pass, made: list[tuple[int, str, int]]) -> None:
+        wanted, score = self.recording.plans.get(recorded.at, []), self.score
+        score.n_plans += len(wanted)
+        same = sum(
+            one[0] == other[0] and one[2] == other[2] and _is_same_start(one[1], other[1])
+            for one, other in zip(made, wanted, strict=False)
+        )
+        score.n_same_plans += same
+        if same < len(wanted) or len(made) != len(wanted):
+            first = next(
+                (
+                    pair
+                    for pair in zip(made, wanted, strict=False)
+                    if pair[0][0] != pair[1][0]
+                    or pair[0][2] != pair[1][2]
+                    or not _is_same_start(pair[0][1], pair[1][1])
+                ),
+                (made[len(wanted) :][:1], wanted[len(made) :][:1]),
+            )
+            score.differ(f"plans at {recorded.at}: {first[0]}; recorded {first[1]}")
+
+
+def _is_job(row: Mapping[str, str]) -> bool:
+    return row["args"].startswith("-")
+
+
+def _is_same_start(one: str, other: str) -> bool:
+    return one == other or ("now" not in {one, other} and abs(float(one) - float(other)) < 0.01)
+
+
+def _set(placement: Placement) -> int:
+    return _set_of(placement.nodes)
+
+
+def _set_of(nodes: Iterable[int]) -> int:
+    return _union(1 << node for node in nodes)
+
+
+def _union(sets: Iterable[int]) -> int:
+    found = 0
+    for one in sets:
+        found |= one
+    return found
+
+
+def _text(starts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} on {nodes:b}" for name, nodes in starts.items()) or "nothing"
+
+
+def main() -> int:
+    """Compare the recordings that are named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", metavar="DIR", nargs="+", type=Path)
+    args = parser.parse_args()
+    is_bad = False
+    for folder in args.folders:
+        score = Replay(Recording(folder)).run()
+        print(
+            f"{folder}: {score.n_same_pass} of {score.n_starts} starts in the recorded pass, {score.n_same_nodes} on "
+            f"the recorded nodes; {score.n_same_plans} of {score.n_plans} plans; nodes answered earlier than assumed "
+            f"{score.n_freed_by_record} times"
+        )
+        for text in score.differences:
+            print("   ", text)
+        is_bad = is_bad or score.n_same_nodes < 0.99 * score.n_starts
+    return int(is_bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

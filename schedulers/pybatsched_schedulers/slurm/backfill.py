@@ -1,0 +1,267 @@
+"""Backfill: waiting jobs in order, each at its earliest start that delays no plan of a job before it.
+
+A plan takes whole nodes for its whole time, even if the job needs one core. Nothing is kept from one pass to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from pybatsched import set_of
+from pybatsched_schedulers.slurm.controller import PlannedJob, PreemptedJob, StartedJob, whole_second
+from pybatsched_schedulers.slurm.jobs import Placement, Record
+from pybatsched_schedulers.slurm.queue import in_order
+from pybatsched_schedulers.slurm.selection import Fit
+
+if TYPE_CHECKING:
+    from pybatsched import set_of
+from pybatsched_schedulers.slurm.controller import Controller
+
+Decided: TypeAlias = StartedJob | PreemptedJob | PlannedJob
+
+#: After this many attempts a job gets no plan.
+_MOST_TRIES = 1000
+
+
+class _Map:
+    """Which nodes are planned for nobody, by intervals of time. Running jobs are not in it."""
+
+    def __init__(self, begin: float, end: float, nodes: int) -> None:
+        self.begins = [begin]
+        self.ends = [end]
+        self.nodes = [nodes]
+
+    def during(self, begin: float, end: float) -> int:
+        """Return the nodes that are in each interval that overlaps a time; one that begins at its end counts."""
+        found = -1
+        for from_at, to_at, nodes in zip(self.begins, self.ends, self.nodes, strict=True):
+            if from_at > end:
+                break
+            if to_at > begin:
+                found &= nodes
+        return found
+
+    def next_change(self, begin: float, end: float) -> float:
+        """Return when more nodes are offered: at the end of an interval during a time, or just after; 0 for never."""
+        for i in range(len(self.ends) - 1):
+            if self.ends[i] > begin and self.nodes[i + 1] & ~self.nodes[i]:
+                return self.ends[i]
+            if self.begins[i] > end:
+                break
+        return 0
+
+    def overlaps(self, begin: float, end: float, nodes: int) -> bool:
+        """Return whether some of these nodes are planned for other jobs during a time."""
+        return any(
+            from_at < end and to_at > begin and nodes & ~free
+            for from_at, to_at, free in zip(self.begins, self.ends, self.nodes, strict=True)
+        )
+
+    def take(self, begin: float, end: float, nodes: int) -> None:
+        """Take nodes for a time."""
+        self._split(begin)
+        self._split(end)
+        for i, from_at in enumerate(self.begins):
+            if begin <= from_at < end:
+                self.nodes[i] &= ~nodes
+        for i in range(len(self.begins) - 1):
+            if self.nodes[i] == self.nodes[i + 1]:  # as Slurm does: one pair for each plan
+                self.ends[i] = self.ends.pop(i + 1)
+                del self.begins[i + 1], self.nodes[i + 1]
+                break
+
+    def _split(self, at: float) -> None:
+        for i, (from_at, to_at) in enumerate(zip(self.begins, self.ends, strict=True)):
+            if from_at < at < to_at:
+                self.ends[i] = at
+                self.begins.insert(i + 1, at)
+                self.ends.insert(i + 1, to_at)
+                self.nodes.insert(i + 1, self.nodes[i])
+                return
+
+
+class BackfillPass:
+    """One run of backfill."""
+
+    def __init__(self, controller: Controller, now: float) -> None:
+        self._controller = controller
+        self._options = controller.conf.scheduling
+        self._now = whole_second(now)
+        step = self._options.bf_resolution_s
+        self._until = self._now + self._options.bf_window_s
+        self._map = _Map(self._now // step * step, self._until // step * step, controller.machine.all)
+        self._n_tried: Counter[tuple[str, str]] = Counter()
+
+    def run(self) -> Iterator[Decided]:
+        """Try the waiting jobs in order. The caller sees each decision after it was carried out."""
+        controller, options = self._controller, self._options
+        ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
+        for record in ready:
+            record.was_seen = True
+        n_tested = n_started = 0
+        for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos"):
+            if not self._may_test(record):
+                continue
+            n_tested += 1
+            if n_tested > options.bf_max_job_test:
+                return
+            n_left = min(max(len(record.tasks), 1), options.bf_max_job_array_resv)
+            while n_left and not self._is_full(record):
+                n_left -= 1
+                is_last = len(record.tasks) <= 1
+                found = yield from self._try(record)
+                if isinstance(found, StartedJob):
+                    n_started += 1
+                    if n_started == options.bf_max_job_start:
+                        return
+                if not found or is_last:
+                    break
+
+    def _may_test(self, record: Record) -> bool:
+        """Return whether a job is tested, and count it for its user and partition."""
+        controller, options = self._controller, self._options
+        if not record.partition.is_up or self._is_full(record):
+            return False
+        if record.reservation:
+            own = controller.reservations.get(record.reservation)
+            if own is None or not own.start_at <= self._now < own.end_at:
+                return False
+        for most, key in (
+            (options.bf_max_job_user, ("user", record.user)),
+            (options.bf_max_job_part, ("partition", record.partition.name)),
+        ):
+            if most:
+                if self._n_tried[key] >= most:
+                    return False
+                self._n_tried[key] += 1
+        return True
+
+    def _is_full(self, record: Record) -> bool:
+        controller = self._controller
+        if controller.jobs.is_over_array_limit(record):
+            record.reason = "JobArrayTaskLimit"
+            return True
+        blocked = controller.use.blocked_by(record)
+        if blocked:
+            record.reason = blocked
+        return bool(blocked)
+
+    def _try(self, record: Record) -> Generator[Decided, None, StartedJob | PlannedJob | None]:
+        """Start a job, or plan it at its earliest start. Return what was done; None for nothing."""
+        begin = float(self._now)
+        for _ in range(_MOST_TRIES):
+            allowed, later = self._usable(record, begin)
+            fit = self._fit(record, allowed)
+            if fit is not None and self._is_within_limits(record, fit):
+                start_at = max(fit.start_at, begin)
+                if start_at <= self._now:
+                    start = yield from self._start(record, allowed, fit)
+                    if start is not None:
+                        return start
+                    start_at = self._now + 1
+                if not later or start_at <= later:
+                    plan, later = self._plan(record, start_at, fit.placement)
+                    if plan is not None:
+                        yield plan
+                        return plan
+            elif fit is not None:
+                later = 0
+            if not later:
+                return None
+            begin = later
+        return None
+
+    def _plan(self, record: Record, start_at: float, placement: Placement) -> tuple[PlannedJob | None, float]:
+        """Take nodes for a job in the map. Return its plan, or when to try again; 0 for never."""
+        options = self._options
+        if start_at > self._until:
+            return None, 0
+        if options.bf_min_age_reserve_s and self._now - record.eligible_at < options.bf_min_age_reserve_s:
+            return None, 0
+        step, nodes = options.bf_resolution_s, set_of(placement.nodes)
+        from_at = start_at // step * step
+        to_at = max((start_at + record.limit_s) // step * step, from_at + step)
+        if self._map.overlaps(from_at, to_at, nodes):
+            return None, start_at
+        self._map.take(from_at, to_at, nodes)
+        record.n_cpus_counted = placement.n_cpus
+        return PlannedJob(record, start_at, placement.nodes), 0
+
+    def _usable(self, record: Record, begin: float) -> tuple[int, float]:
+        """Return the nodes that a job may use from a time on, and when to try again; 0 for never."""
+        controller = self._controller
+        end = begin + record.limit_s
+        allowed = controller.usable(record)
+        reserved = controller.reserved_against(record, begin, end)
+        later = self._map.next_change(begin, end)
+        if reserved & allowed:
+            freed_at = self._reservation_end(begin)
+            later = min(later or freed_at, freed_at or later)
+        return allowed & ~reserved & self._map.during(begin, end), later
+
+    def _reservation_end(self, after: float) -> float:
+        step = self._options.bf_resolution_s
+        ends = [
+            -(-one.end_at // step) * step + 1 for one in self._controller.reservations.values() if one.end_at > after
+        ]
+        end = min(ends, default=math.inf)
+        return end if end < self._until else 0
+
+    def _is_within_limits(self, record: Record, fit: Fit) -> bool:
+        """Return whether limits allow a job now, whenever it would start; else set its reason."""
+        controller = self._controller
+        reason = controller.use.exceeded_by(record, controller.tres(record, fit.placement))
+        if reason:
+            record.reason = reason
+        return not reason
+
+    def _fit(self, record: Record, allowed: int) -> Fit | None:
+        """Return when and where a job fits on nodes, as running jobs end; None for never."""
+        if allowed.bit_count() < record.request.min_nodes:
+            return None
+        controller = self._controller
+        selection, request, now = controller.selection, record.request, self._now
+        able = selection.able(request, allowed)
+        if able.bit_count() < request.min_nodes:
+            return None
+        placement = selection.choose(request, able, controller.free)
+        if placement is not None:
+            return Fit(now, placement)
+        victims = set[Record]()
+        if controller.conf.preempt_type:
+            victims = {held.record for held in controller.victims_of(record)}
+            if victims:
+                found = controller.with_preemption(record, able)
+                if found is not None:
+                    return Fit(now, found[0], tuple(found[1]))
+        running = controller.ends
+        if victims:
+            running = [held for held in running if held.record not in victims]
+        return selection.will_run(record, able, controller.free, running, now)
+
+    def _start(self, record: Record, allowed: int, fit: Fit) -> Generator[Decided, None, StartedJob | None]:
+        """Start a job that fits now; None if its nodes have not answered yet, or others must be preempted first."""
+        controller, request = self._controller, record.request
+        controller.selection.reset_weights(request, allowed)
+        if not fit.victims:
+            placement = controller.selection.choose(request, allowed & ~controller.completing_nodes, controller.free)
+            if placement is not None:
+                started = controller.start(record, placement, self._now)
+                if request.exclusive and not controller.conf.preempt_type and controller.conf.select != "linear":
+                    step = self._options.bf_resolution_s
+                    nodes = controller.held(started).nodes
+                    self._map.take(self._map.begins[0], (self._now + started.limit_s) // step * step, nodes)
+                start = StartedJob(started, "backfill")
+                yield start
+                return start
+            return None
+        conf = controller.conf
+        if self._now >= record.preempted_at + conf.kill_wait_s + conf.message_timeout_s:
+            record.preempted_at = self._now
+            for victim in fit.victims:
+                controller.preempt(victim, self._now)
+                yield PreemptedJob(victim, record)
+        return None

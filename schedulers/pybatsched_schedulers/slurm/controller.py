@@ -1,0 +1,282 @@
+"""The state of slurmctld: jobs, nodes, limits and reservations, and what a pass may do with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf as sc
+from pybatsched_schedulers.slurm.jobs import Placement, Record
+from pybatsched_schedulers.slurm.limits import RunningUse
+from pybatsched_schedulers.slurm.queue import JobList
+from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
+
+if TYPE_CHECKING:
+    from pybatsched_schedulers.slurm.accounts import Accounts
+
+#: How long a preempted job waits before it may start again: the lifetime of a credential, and one second.
+REQUEUE_DELAY_S = 121
+#: How often the order of victims is improved, at most.
+_MOST_ROUNDS = 3
+
+
+class StartedJob(NamedTuple):
+    """A job that a pass starts."""
+
+    record: Record
+    by: str
+
+
+class PreemptedJob(NamedTuple):
+    """A running job that a pass preempts for another one."""
+
+    victim: Record
+    by: Record
+
+
+class PlannedJob(NamedTuple):
+    """When and where backfill expects a job to start."""
+
+    record: Record
+    start_at: float
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that only the jobs of a reservation may use for some time. Times are seconds of the epoch."""
+
+    name: str
+    start_at: float
+    end_at: float
+    nodes: int
+
+
+def machine_of(conf: sc.SlurmConf, procs: Sequence[IntervalSet] = ()) -> Nodes:
+    """Return the nodes of a configuration, with their processors; else numbered from 0."""
+    types = list(dict.fromkeys(kind for node in conf.nodes for kind in node.gpus))
+    nodes, first = [], 0
+    for number, node in enumerate(conf.nodes):
+        own = procs[number] if procs else IntervalSet.span(first, first + node.n_cpus)
+        first += node.n_cpus
+        gpus = tuple(node.gpus.get(kind, 0) for kind in types)
+        memory = node.memory_mb * MB
+        nodes.append(Node(number, node.name, own, node.n_cpus, memory, gpus, node.features, node.weight))
+    return Nodes(nodes, types)
+
+
+class Controller:
+    """What slurmctld knows. It changes when jobs are submitted, start and end; passes only ask."""
+
+    def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None, machine: Nodes | None = None) -> None:
+        self.conf = conf
+        self.machine = machine_of(conf) if machine is None else machine
+        counts_memory = any("MEMORY" in word.upper() for word in conf.select_parameters)
+        kind: type[NodeSelection] = LinearSelection if conf.select == "linear" else ConsTresSelection
+        self.selection = kind(self.machine, counts_memory=counts_memory)
+        self.free = FreeNodes(self.machine)
+        self.jobs = JobList()
+        self.use = RunningUse(accounts, is_enforced=not conf.enforce.isdisjoint({"limits", "safe"}))
+        self.reservations: dict[str, Reservation] = {}
+        self.partition_nodes = {name: set_of(one.nodes) for name, one in conf.partitions.items()}
+        #: Nodes that are not available.
+        self.down = 0
+        #: Nodes that have not yet answered after the end of a job, by the record of this job.
+        self.completing: dict[Record, int] = {}
+        self._held: dict[Record, Held] = {}
+        self._ends: list[Held] | None = None  # sorted, until a job starts or ends
+
+    # --- what happens ---
+
+    def submit(self, record: Record) -> None:
+        """Add a waiting job. O(1)."""
+        if record.partition.is_exclusive and not record.request.exclusive:
+            record.request = record.request._replace(exclusive=True)
+        if self.conf.select == "linear" and not record.request.exclusive:
+            record.request = record.request._replace(exclusive=True)
+        record.n_cpus_counted = record.n_cpus_counted or record.request.n_cpus
+        self.jobs.add(record)
+        self.selection.reset_weights(record.request, self.partition_nodes[record.partition.name])
+
+    def start(self, record: Record, placement: Placement, now: int) -> Record:
+        """Start a waiting job, or the first task of an array. Return what runs now. O(its nodes)."""
+        started = self.jobs.start(record)
+        started.placement, started.started_at = placement, now
+        started.tres = self.tres(record, placement)
+        shares = self.selection.shares(started.request, placement, self.free)
+        self.free.take(shares, exclusive=started.request.exclusive)
+        self.use.started(started)
+        self._held[started] = Held(now + started.limit_s, started.place, started, shares, set_of(placement.nodes))
+        self._ends = None
+        return started
+
+    def end(self, record: Record) -> None:
+        """Take back what an ended job held. Its nodes complete until `nodes_answered`. O(its nodes)."""
+        self._give_back(record)
+        self.jobs.end(record)
+
+    def preempt(self, record: Record, now: int) -> None:
+        """Kill a running job for another one: it waits again, unless preempted jobs are cancelled. O(its nodes).
+
+        Its nodes complete until `nodes_answered`.
+        """
+        self._give_back(record)
+        if self.cancels(record):
+            self.jobs.end(record)
+        else:
+            self.jobs.requeue(record)
+            record.submit_at, record.eligible_at, record.was_seen = now, now + REQUEUE_DELAY_S, False
+
+    def cancels(self, record: Record) -> bool:
+        """Return whether a job that is preempted does not run again."""
+        own = record.qos.preempt_mode if record.qos is not None and self.conf.preempt_type == "qos" else ""
+        own = own or record.partition.preempt_mode
+        return "CANCEL" in ({own.upper()} if own and own != "cluster" else self.conf.preempt_mode)
+
+    def _give_back(self, record: Record) -> None:
+        held = self._held.pop(record)
+        self.free.give(held.shares, exclusive=record.request.exclusive)
+        self.use.ended(record)
+        self.completing[record] = held.nodes
+        self._ends = None
+
+    def nodes_answered(self, record: Record) -> None:
+        """Let the nodes of an ended or preempted job be used again. O(1)."""
+        if self.completing.pop(record, 0) and record.placement is None:
+            self.jobs.free_slot(record)
+
+    # --- what passes ask ---
+
+    @property
+    def ends(self) -> list[Held]:
+        """The running jobs by end, then by their place in the list of jobs. O(running log running) after a change."""
+        if self._ends is None:
+            self._ends = sorted(self._held.values())
+        return self._ends
+
+    def held(self, record: Record) -> Held:
+        """Return what a running job holds. O(1)."""
+        return self._held[record]
+
+    @property
+    def completing_nodes(self) -> int:
+        """The nodes that have not yet answered after the end of a job."""
+        found = 0
+        for nodes in self.completing.values():
+            found |= nodes
+        return found
+
+    def usable(self, record: Record) -> int:
+        """Return the nodes of a job's partition, and of its reservation if it has one, that are available. O(1)."""
+        found = self.partition_nodes[record.partition.name] & ~self.down
+        own = self.reservations.get(record.reservation)
+        return found if own is None else found & own.nodes
+
+    def reserved_against(self, record: Record, begin: float, end: float) -> int:
+        """Return the nodes that reservations of others keep from a job for a time. O(reservations)."""
+        found = 0
+        for one in self.reservations.values():
+            if one.name != record.reservation and one.start_at < end and begin < one.end_at:
+                found |= one.nodes
+        return found
+
+    def is_ready(self, record: Record, now: int) -> bool:
+        """Return whether a waiting job may be tried; else set its reason. O(conditions)."""
+        if record.eligible_at > now:
+            record.reason = "BeginTime"
+        elif record.dependencies and self.jobs.depends(record):
+            record.reason = "Dependency"
+        else:
+            if record.dependencies:
+                record.dependencies = ()
+                record.eligible_at = now
+            return True
+        return False
+
+    def tres(self, record: Record, placement: Placement) -> Mapping[str, float]:
+        """Return what a job would use in a placement, by the names of TRES. O(its nodes)."""
+        return self._tres(record, placement.n_cpus, len(placement.nodes))
+
+    def asked_tres(self, record: Record) -> Mapping[str, float]:
+        """Return what a job asks for, by the names of TRES. O(1)."""
+        return self._tres(record, record.request.n_cpus, record.request.min_nodes)
+
+    def _tres(self, record: Record, n_cpus: int, n_nodes: int) -> Mapping[str, float]:
+        request = record.request
+        found: dict[str, float] = {"cpu": n_cpus, "node": n_nodes}
+        memory = request.cpu_memory * n_cpus + request.node_memory * n_nodes
+        if memory:
+            found["mem"] = memory
+        n_gpus = request.gpus_per_node * n_nodes
+        if n_gpus:
+            found["gres/gpu"] = n_gpus
+            if request.gpu_type:
+                found[f"gres/gpu:{request.gpu_type}"] = n_gpus
+        weights = record.partition.billing_weights
+        found["billing"] = (
+            n_cpus if weights is None else sum(found.get(name, 0) * weight for name, weight in weights.items())
+        )
+        return found
+
+    def victims_of(self, record: Record) -> list[Held]:
+        """Return the running jobs that a job may preempt, the first victim first. O(running log running)."""
+        kind = self.conf.preempt_type
+        if not kind:
+            return []
+        if kind == "qos":
+            if record.qos is None or not record.qos.preempts:
+                return []
+            found = [
+                held
+                for held in self._held.values()
+                if held.record.qos is not None and held.record.qos.name in record.qos.preempts
+            ]
+            return sorted(found, key=_qos_then_size)
+        found = [held for held in self._held.values() if held.record.partition.tier < record.partition.tier]
+        return sorted(found, key=_tier_then_size)
+
+    def with_preemption(self, record: Record, allowed: int) -> tuple[Placement, list[Record]] | None:
+        """Return where a job fits if running jobs are preempted, and which; None if it does not fit then.
+
+        Victims are removed in order until the job fits. Then this is repeated with the last one first, and those on
+        the chosen nodes next. O(rounds * (running + nodes)).
+        """
+        order, found = self.victims_of(record), None
+        for n_rounds in range(1, _MOST_ROUNDS + 1):
+            free, removed = self.free.copy(), list[Held]()
+            placement = None
+            for held in order:
+                free.give(held.shares, exclusive=held.record.request.exclusive)
+                removed.append(held)
+                if held.nodes & allowed:
+                    placement = self.selection.choose(record.request, allowed, free)
+                if placement is not None:
+                    break
+            if placement is None:
+                return None
+            chosen, last = set_of(placement.nodes), removed[-1]
+            found = placement, [held.record for held in removed if held.nodes & chosen]
+            if len(order) <= n_rounds:
+                break
+            order = [last, *(held for held in order if held is not last)]
+            order[1:] = sorted(order[1:], key=lambda held: -(held.nodes & chosen).bit_count())
+        return found
+
+    def waiting(self) -> Iterator[Record]:
+        """Yield the waiting jobs in the order of the list."""
+        yield from list(self.jobs.waiting.values())
+
+
+def _qos_then_size(held: Held) -> tuple[float, int, int]:
+    return held.record.qos.priority if held.record.qos else 0, held.nodes.bit_count(), held.place
+
+
+def _tier_then_size(held: Held) -> tuple[float, int, int]:
+    return held.record.partition.tier, held.nodes.bit_count(), held.place
+
+
+def whole_second(now: float) -> int:
+    """Return the second of an instant, as slurmctld's clock shows it."""
+    return math.floor(now)

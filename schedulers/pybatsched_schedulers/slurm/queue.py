@@ -1,0 +1,158 @@
+"""The list of jobs of slurmctld, and the order in which both passes try waiting ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pybatsched_schedulers.slurm.jobs import Record
+
+Item = TypeVar("Item")
+
+
+class JobList:
+    """All waiting and running jobs. An array is one record until its tasks start."""
+
+    def __init__(self) -> None:
+        #: The waiting jobs by their places, in this order.
+        self.waiting: dict[int, Record] = {}
+        self.running: set[Record] = set()
+        #: The running tasks of each array, and those that were preempted and still hold nodes.
+        self.n_running_tasks: Counter[int] = Counter()
+        self._n_unstarted: Counter[int] = Counter()  # by job or array: jobs and tasks that wait
+        self._n_unended: Counter[int] = Counter()  # by job or array: jobs and tasks that have not ended
+        self._last_place = 0
+
+    def add(self, record: Record) -> None:
+        """Put a new job at the end of the list. O(1)."""
+        self._move_to_end(record)
+        n, key = max(len(record.tasks), 1), record.array_id or record.id
+        self._n_unstarted[key] += n
+        self._n_unended[key] += n
+
+    def add_task(self, rest: Record, task: int) -> None:
+        """Add a task to the waiting rest of an array. O(1)."""
+        rest.tasks.append(task)
+        self._n_unstarted[rest.array_id] += 1
+        self._n_unended[rest.array_id] += 1
+
+    def _move_to_end(self, record: Record) -> None:
+        self._last_place += 1
+        record.place = self._last_place
+        self.waiting[record.place] = record
+
+    def start(self, record: Record) -> Record:
+        """Take a waiting job, or the first waiting task of an array, and return the record of what starts. O(1).
+
+        The task that starts takes the place of the array's rest, and the rest goes to the end of the list.
+        """
+        del self.waiting[record.place]
+        started = record
+        if len(record.tasks) > 1:
+            started = replace(record, task=record.tasks[0], tasks=[], factors=dict(record.factors))
+            record.tasks = record.tasks[1:]
+            self._move_to_end(record)
+        elif record.tasks:
+            record.task, record.tasks = record.tasks[0], []
+        self._n_unstarted[started.array_id or started.id] -= 1
+        if started.array_id:
+            self.n_running_tasks[started.array_id] += 1
+        self.running.add(started)
+        return started
+
+    def requeue(self, record: Record) -> None:
+        """Let a preempted job wait again, at its place. Its slot in the array's limit stays taken. O(waiting)."""
+        self.running.remove(record)
+        record.placement = None
+        self.waiting[record.place] = record
+        self.waiting = dict(sorted(self.waiting.items()))
+        self._n_unstarted[record.array_id or record.id] += 1
+
+    def end(self, record: Record) -> None:
+        """Remove a running job that has ended. O(1)."""
+        self.running.remove(record)
+        self.free_slot(record)
+        self._n_unended[record.array_id or record.id] -= 1
+
+    def drop(self, record: Record) -> None:
+        """Remove a waiting job that will not run. O(1)."""
+        del self.waiting[record.place]
+        n, key = max(len(record.tasks), 1), record.array_id or record.id
+        self._n_unstarted[key] -= n
+        self._n_unended[key] -= n
+
+    def free_slot(self, record: Record) -> None:
+        """Give back the slot of a task in the limit of its array. O(1)."""
+        if record.array_id:
+            self.n_running_tasks[record.array_id] -= 1
+
+    def is_over_array_limit(self, record: Record) -> bool:
+        """Return whether no more tasks of its array may start now. O(1)."""
+        return bool(record.array_limit) and self.n_running_tasks[record.array_id] >= record.array_limit
+
+    def depends(self, record: Record) -> bool:
+        """Return whether a job still waits for others. O(conditions)."""
+        return any(
+            self._n_unstarted[job_id] > 0 if kind == "after" else self._n_unended[job_id] > 0
+            for kind, job_id in record.dependencies
+        )
+
+
+def in_order(records: Iterable[Record], *, preempts_by_qos: bool) -> list[Record]:
+    """Return waiting jobs in the order in which Slurm tries them. O(n log n)."""
+    found = list(records)
+    if preempts_by_qos and any(record.qos is not None and record.qos.preempts for record in found):
+        return _merge_sorted(found, _comes_first)
+    return sorted(found, key=_rank)
+
+
+def _rank(record: Record) -> tuple[float, ...]:
+    task = record.task if record.task is not None else record.tasks[0] if record.tasks else -1
+    return (
+        not record.reservation,
+        -record.partition.tier,
+        -math.floor(record.priority),
+        record.submit_at,
+        record.array_id or record.id,
+        task,
+    )
+
+
+def _comes_first(one: Record, other: Record) -> bool:
+    """Return whether a job is tried before another; for equal ones, too.
+
+    A job of a QOS that preempts the other's comes first. So this is not an order: with high > low by preemption, a
+    circle of three jobs is possible.
+    """
+    if one.qos is not None and other.qos is not None:
+        if other.qos.name in one.qos.preempts:
+            return True
+        if one.qos.name in other.qos.preempts:
+            return False
+    return _rank(one) <= _rank(other)
+
+
+def _merge_sorted(items: list[Item], comes_first: Callable[[Item, Item], bool]) -> list[Item]:
+    """Sort as glibc's merge sort does, so that the result for a relation that is no order is the same."""
+    if len(items) < 2:
+        return items
+    half = len(items) // 2
+    left, right = _merge_sorted(items[:half], comes_first), _merge_sorted(items[half:], comes_first)
+    return list(_merged(left, right, comes_first))
+
+
+def _merged(left: list[Item], right: list[Item], comes_first: Callable[[Item, Item], bool]) -> Iterator[Item]:
+    i = j = 0
+    while i < len(left) and j < len(right):
+        if comes_first(left[i], right[j]):
+            yield left[i]
+            i += 1
+        else:
+            yield right[j]
+            j += 1
+    yield from left[i:]
+    yield from right[j:]
