@@ -26,7 +26,7 @@ from typing import NamedTuple
 from pybatsched.machines.slurm_conf import SlurmConf, hostlist, read_slurm_conf
 from pybatsched_schedulers.slurm.accounts import Accounts, read_accounts
 from pybatsched_schedulers.slurm.backfill import BackfillPass
-from pybatsched_schedulers.slurm.controller import Controller, PlannedJob, Reservation, StartedJob
+from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, Reservation, StartedJob
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.main_pass import MainPass
 
@@ -385,7 +385,7 @@ class Replay:
                 self.records[name] = found.record
                 if name in self._late:
                     self._ends.append((recorded.at + self._late.pop(name), name))
-            elif isinstance(found, PlannedJob):
+            elif isinstance(found, ExpectedStart):
                 plans.append((found.record.id, f"{found.start_at - self.recording.t0:.3f}", _set_of(found.nodes)))
         score.n_starts += len(wanted)
         for name, nodes in wanted.items():

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from pybatsched import set_of
-from pybatsched_schedulers.slurm.controller import PlannedJob, PreemptedJob, StartedJob, whole_second
+from pybatsched_schedulers.slurm.controller import ExpectedStart, PreemptedJob, StartedJob, whole_second
 from pybatsched_schedulers.slurm.jobs import Placement, Record
 from pybatsched_schedulers.slurm.queue import in_order
 from pybatsched_schedulers.slurm.selection import Fit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pybatsched import set_of
 from pybatsched_schedulers.slurm.controller import Controller
 
-Decided: TypeAlias = StartedJob | PreemptedJob | PlannedJob
+Decided: TypeAlias = StartedJob | PreemptedJob | ExpectedStart
 
 #: After this many attempts a job gets no plan.
 _MOST_TRIES = 1000
@@ -149,7 +149,7 @@ class BackfillPass:
             record.reason = blocked
         return bool(blocked)
 
-    def _try(self, record: Record) -> Generator[Decided, None, StartedJob | PlannedJob | None]:
+    def _try(self, record: Record) -> Generator[Decided, None, StartedJob | ExpectedStart | None]:
         """Start a job, or plan it at its earliest start. Return what was done; None for nothing."""
         begin = float(self._now)
         for _ in range(_MOST_TRIES):
@@ -174,7 +174,7 @@ class BackfillPass:
             begin = later
         return None
 
-    def _plan(self, record: Record, start_at: float, placement: Placement) -> tuple[PlannedJob | None, float]:
+    def _plan(self, record: Record, start_at: float, placement: Placement) -> tuple[ExpectedStart | None, float]:
         """Take nodes for a job in the map. Return its plan, or when to try again; 0 for never."""
         options = self._options
         if start_at > self._until:
@@ -188,7 +188,7 @@ class BackfillPass:
             return None, start_at
         self._map.take(from_at, to_at, nodes)
         record.n_cpus_counted = placement.n_cpus
-        return PlannedJob(record, start_at, placement.nodes), 0
+        return ExpectedStart(record, start_at, placement.nodes), 0
 
     def _usable(self, record: Record, begin: float) -> tuple[int, float]:
         """Return the nodes that a job may use from a time on, and when to try again; 0 for never."""

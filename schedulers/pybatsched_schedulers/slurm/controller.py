@@ -36,7 +36,7 @@ class PreemptedJob(NamedTuple):
     by: Record
 
 
-class PlannedJob(NamedTuple):
+class ExpectedStart(NamedTuple):
     """When and where backfill expects a job to start."""
 
     record: Record
