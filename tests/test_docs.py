@@ -219,7 +219,7 @@ def test_examples_of_the_page_on_nodes_hold() -> None:
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     for number, example in enumerate(examples, 1):
         exec(compile(example, f"example {number} of docs/nodes.md", "exec"), shared)
-    assert len(examples) == 1
+    assert len(examples) == 2
     assert [name for name in REQUEST_FIELDS if f"| `{name}` |" not in page] == []
 
 

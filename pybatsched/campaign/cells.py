@@ -214,6 +214,8 @@ def _settings(
                 own = replace(own, options={"seed": own.from_file["seed"], **own.options})
             own.plan().options_for(None)
             options = {**own.options, **_digests_of_code(own, digest)}
+            if own.node_partitions is not None:
+                options["node_partitions"] = own.node_partitions
             digests = {kind: _digest_of_file(path) for kind, path in files.items()}
             yield given, own, [*_code_of(own.source), options, digests]
     except InputError as error:

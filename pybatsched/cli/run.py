@@ -29,7 +29,15 @@ from pybatsched.policies import registry
 from pybatsched.protocol import Message
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results
-from pybatsched.runs.build import check_reservations, check_workloads, digests, fit, platform_of, read_all
+from pybatsched.runs.build import (
+    check_partitions,
+    check_reservations,
+    check_workloads,
+    digests,
+    fit,
+    platform_of,
+    read_all,
+)
 from pybatsched.runs.checks import planning_warnings, size_warnings
 from pybatsched.runs.execute import all_warnings, with_node_figures
 from pybatsched.runs.spec import MachineSpec, RunSpec
@@ -205,7 +213,9 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     check_workloads(workloads, plan.field_models(), platform)
     submitted, feedback_jobs = without_followers(workloads)
     if not options.keys() & {"--sched-cfg", "--sched-cfg-file", "--mmax"}:  # else the options or hosts may be others
-        check_reservations(specs_of(plan.options_for(None)), platform)
+        chosen = plan.options_for(None)
+        check_reservations(specs_of(chosen), platform)
+        check_partitions(chosen, workloads, platform)
     warnings = [*platform.remarks, *platform.refused, *fitted.warnings]
     warnings += planning_warnings(plan.reserving(), workloads.values())
     warnings += size_warnings(platform, workloads.values())

@@ -126,10 +126,11 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
         raise InputError("expected either --policy NAME or --external")
     if args.timeout is not None and not args.external:
         raise InputError("--timeout: works only with --external; a policy in this process has no time limit")
-    if not args.policy and (args.options or args.config or args.journal or args.host_reservations):
+    given = (args.options, args.config, args.host_reservations, args.node_partitions, args.journal)
+    if not args.policy and any(given):
         raise InputError(
-            "-o, --config, --reservations and --journal: work only with --policy; an external scheduler has its own "
-            "options"
+            "-o, --config, --reservations, --partitions and --journal: work only with --policy; an external scheduler "
+            "has its own options"
         )
     if args.curve is not None and args.policy:
         raise InputError("--curve: works only with --external; a policy in this process has no connection")

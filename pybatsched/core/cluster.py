@@ -197,7 +197,7 @@ class Cluster:
         self.repairs: list[tuple[float, IntervalSet]] = []  # expected returns of failed processors
         #: Processors that are unavailable, asleep, reserved, drained, or held by an inherited job.
         self.away = EMPTY
-        #: The nodes, from the first job on that requests memory, GPUs or whole nodes; None before.
+        #: The nodes, from the first job on that requests memory, GPUs or whole nodes, or always with partitions.
         self.nodes: Nodes | None = None
 
     @classmethod

@@ -29,7 +29,7 @@ from pybatsched.core.policy_calls import IdleCalls, PolicyCaller
 from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import Outages
 from pybatsched.core.services.feedback import Feedback, FollowingJob
-from pybatsched.core.services.order import needs_of, services_of
+from pybatsched.core.services.order import check_partitions, needs_of, services_of
 from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import InputError, PolicyError, RemoteProtocolError, setting
@@ -247,6 +247,7 @@ class Engine:
         policy = self._make_policy(event)
         field_check = FieldCheck(model_of(type(policy), "JobFields"), self.policy_name)
         check_needs(policy, self.policy_name, event)
+        check_partitions(policy, self.policy_name, self.cluster)
         self.validator = Validator(self.jobs, self.cluster)
         caller = PolicyCaller(policy, self.policy_name)
         self.actions = Actions(self.jobs, self.cluster, self.validator, caller, field_check)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 #: The defaults of the options of every policy.
 COMMON: Final[Mapping[str, Any]] = dict.fromkeys(
-    ("predict", "correct", "on_failure", "expected_repair_s", "host_reservations")
+    ("predict", "correct", "on_failure", "expected_repair_s", "host_reservations", "node_partitions")
 )
 
 

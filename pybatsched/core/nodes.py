@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core.intervals import IntervalSet
@@ -20,6 +22,7 @@ from pybatsched.core.intervals import IntervalSet
 if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason
     from pybatsched.core.jobs import Job
+    from pybatsched.core.node_partitions import NodePartition
 
 #: The unit of memory: this many are one GB.
 GB: Final = 1_000_000
@@ -56,6 +59,17 @@ class NodeRequest(NamedTuple):
     features: str = ""
     #: Whether its nodes run no other job.
     exclusive: bool = False
+    #: Whether it gets the first free processors, whatever the placement.
+    in_order: bool = False
+    #: The partition, and its nodes as a set; -1 for all nodes.
+    partition: str = ""
+    among: int = -1
+    #: If it may run in one of several partitions: the request in each, in the order in which they are tried.
+    choices: tuple[NodeRequest, ...] = ()
+
+    def in_partitions(self) -> tuple[NodeRequest, ...]:
+        """Return the request in each partition in which the job may run; the request itself without partitions."""
+        return self.choices or (self,)
 
 
 #: The request of a job that needs nothing but processors.
@@ -324,6 +338,9 @@ class FreeNodes:
 
         `among` restricts the nodes. O(cores of a node) for a job on one node, unless memory is short; O(nodes) else.
         """
+        if request.choices:
+            places = (self.fit(one, n, placement, among=among) for one in request.choices)
+            return next(filter(None, places), None)
         found = self.candidates(request, among)
         if not found:
             return None
@@ -457,6 +474,11 @@ def set_of(nodes: Iterable[int]) -> int:
     return found
 
 
+def union_of(sets: Iterable[int]) -> int:
+    """Return the union of sets of nodes."""
+    return reduce(or_, sets, 0)
+
+
 def _sets_by(values: Sequence[int]) -> list[int]:
     """Return the set of nodes with each value."""
     sets = [0] * (max(values, default=0) + 1)
@@ -485,6 +507,10 @@ class Nodes:
         self.held: dict[str, tuple[NodeShare, ...]] = {}
         #: The requests of unfinished jobs that request more than processors.
         self.requests: dict[str, NodeRequest] = {}
+        #: The partitions by name that restrict where jobs start; none if the run has no such partitions.
+        self.partitions: dict[str, NodePartition] = {}
+        #: Disjoint sets of nodes: no job may run on nodes of two of them.
+        self.groups: tuple[int, ...] = (self.all,)
         self._able: dict[NodeRequest, int] = {}
         self._runs: list[tuple[int, int, int]] = sorted(
             (start, stop, node.number) for node in self.nodes for start, stop in node.procs.intervals()
@@ -502,9 +528,44 @@ class Nodes:
         """Return the nodes that can run a part of a job if they are idle. O(1) for a request that was seen before."""
         found = self._able.get(request)
         if found is None:
-            found = set_of(node.number for node in self.nodes if self._lacks(node, request) is None)
+            found = union_of(map(self._able_in, request.in_partitions()))
             self._able[request] = found
         return found
+
+    def _able_in(self, request: NodeRequest) -> int:
+        return request.among & set_of(node.number for node in self.nodes if self._lacks(node, request) is None)
+
+    # --- partitions ---
+
+    def join(self, nodes: int) -> None:
+        """Record that a job may run on any of these nodes: make one group of all groups with some of them."""
+        if any(not nodes & ~group for group in self.groups):
+            return
+        for group in self.groups:
+            nodes |= group if group & nodes else 0
+        self.groups = (*(group for group in self.groups if not group & nodes), nodes)
+
+    def group_of(self, job: Job) -> int:
+        """Return the group of nodes in which a job runs. O(groups)."""
+        groups = self.groups
+        if len(groups) == 1:
+            return groups[0]
+        among = self.requests.get(job.id, PLAIN).among
+        return next(one for one in groups if one & among)
+
+    def partitions_of(self, job: Job) -> tuple[NodePartition, ...]:
+        """Return the partitions in which a job may run, in the order in which they are tried; none without any."""
+        choices = self.requests.get(job.id, PLAIN).in_partitions()
+        return tuple(self.partitions[one.partition] for one in choices if one.partition)
+
+    def outside(self, request: NodeRequest, procs: IntervalSet) -> str | None:
+        """Return why processors do not lie within one of a job's partitions; None if they do. O(its nodes)."""
+        choices = request.in_partitions()
+        nodes = self.within(procs)
+        if any(not nodes & ~one.among for one in choices):
+            return None
+        names, partitions = ", ".join(self.nodes[node].name for node in members(nodes)), [p.partition for p in choices]
+        return f"its nodes {names} do not lie within one of its partitions: {', '.join(partitions)}"
 
     def _lacks(self, node: Node, request: NodeRequest) -> str | None:
         """Return what an idle node lacks for a job; None for nothing."""
@@ -519,10 +580,9 @@ class Nodes:
 
     def with_all_gpus(self, request: NodeRequest, n_gpus: int, n: int) -> NodeRequest:
         """Return a request for GPUs in all as one for GPUs of each node: of as few nodes as can hold the job."""
-        most_gpus = max(
-            (sum(node.gpus[kind] for kind in self.kinds_of(request.gpu_type)) for node in self.nodes), default=0
-        )
-        most_cores = max((node.n_cores for node in self.nodes if node.gpus), default=1)
+        nodes = [node for node in self.nodes if request.among >> node.number & 1]
+        most_gpus = max((sum(node.gpus[kind] for kind in self.kinds_of(request.gpu_type)) for node in nodes), default=0)
+        most_cores = max((node.n_cores for node in nodes if node.gpus), default=1)
         if request.cores_per_node:
             most_cores = request.cores_per_node
         fewest = max(request.min_nodes, -(-n_gpus // max(most_gpus, 1)), -(-n // most_cores))
@@ -564,6 +624,8 @@ class Nodes:
         self, request: NodeRequest, parts: Iterable[NodePart], free: FreeNodes | None = None
     ) -> tuple[NodeShare, ...]:
         """Return what a job holds of each node. GPUs of any type are the first free ones. O(parts)."""
+        if request.choices:
+            request = self._chosen(request, parts := list(parts))
         core_memory, node_memory, n_gpus = request.core_memory, request.node_memory, request.gpus_per_node
         if not n_gpus:
             return tuple([NodeShare(node, n, node_memory or core_memory * n, ()) for node, n in parts])
@@ -573,6 +635,14 @@ class Nodes:
                 for node, n in parts
             ]
         )
+
+    def _chosen(self, request: NodeRequest, parts: Sequence[NodePart]) -> NodeRequest:
+        """Return the request in the first partition that these nodes lie within, and whose number of nodes is right."""
+        nodes, n = set_of(part.node for part in parts), len(parts)
+        fitting = (
+            one for one in request.choices if not nodes & ~one.among and one.min_nodes <= n <= (one.max_nodes or n)
+        )
+        return next(fitting, request.choices[0])
 
     def _gpus_on(self, node: int, request: NodeRequest, free: FreeNodes) -> tuple[int, ...]:
         left, taken = request.gpus_per_node, [0] * len(self.gpu_types)
@@ -595,7 +665,8 @@ class Nodes:
         if request.cores_per_node and not _agrees(request, n):
             text = "can never fit: requests {} processors, but {} cores on each of {}"
             return text, n, request.cores_per_node, _nodes_text(request)
-        wanted = PLAIN
+        wanted = least = PLAIN._replace(among=request.among)
+        there = f" in partition {request.partition}" if request.partition else ""
         for field, what, value in (
             ("features", "nodes with {}", request.features),
             ("gpus_per_node", "{} on a node", _gpu_text(request.gpus_per_node, request.gpu_type)),
@@ -606,15 +677,15 @@ class Nodes:
             wanted = wanted._replace(**{field: getattr(request, field)})
             if field == "gpus_per_node":
                 wanted = wanted._replace(gpu_type=request.gpu_type)
-            if wanted != PLAIN and not self.able(wanted):
-                return f"can never fit: requests {what}; no node has that", value
+            if wanted != least and not self.able(wanted):
+                return f"can never fit: requests {what}; no node{there} has that", value
         able = [self.nodes[node] for node in members(self.able(request))]
         if len(able) < request.min_nodes:
             wanted_gpus = _gpu_text(request.gpus_per_node, request.gpu_type) if request.gpus_per_node else ""
-            text = "can never fit: requests {}" + (" with {} each" if wanted_gpus else "{}") + "; it can use {}"
+            text = f"can never fit: requests {{}}{' with {} each' if wanted_gpus else '{}'}; it can use {{}}{there}"
             return text, _nodes_text(request), wanted_gpus, len(able)
         return (
-            "can never fit: requests {} processors on {}; the {} nodes that it can use have {} in all",
+            f"can never fit: requests {{}} processors on {{}}; the {{}} nodes that it can use{there} have {{}} in all",
             n,
             _nodes_text(request),
             len(able),
@@ -630,7 +701,8 @@ class Nodes:
         return set_of(part.node for part in self.parts_of(procs))
 
     def missing(self, request: NodeRequest, n: int, among: int = -1) -> Reason:
-        """Return which resource is missing for a job that does not fit now. O(nodes)."""
+        """Return which resource is missing for a job that does not fit now; in its first partition. O(nodes)."""
+        request = request.in_partitions()[0]
         for field, value, text in (
             ("exclusive", False, "idle nodes"),
             ("gpus_per_node", 0, _gpu_text(request.gpus_per_node, request.gpu_type)),
@@ -641,11 +713,14 @@ class Nodes:
             less = request._replace(**changes)
             if less != request and self.free.fit(less, n, "fewest", among=among) is not None:
                 return "needs {}, which are not free", text
-        return "needs {} processors on {}; they are not free", n, _nodes_text(request)
+        there = f" in partition {request.partition}" if request.partition else ""
+        return f"needs {{}} processors on {{}}; they are not free{there}", n, _nodes_text(request)
 
     def problem(self, request: NodeRequest, procs: IntervalSet) -> str | None:
         """Return why a job cannot start on processors that are free; None if it can. O(its nodes)."""
         parts, memory = self.parts_of(procs), self.free.memory
+        if request.choices:
+            request = self._chosen(request, parts)
         if not request.min_nodes <= len(parts) <= (request.max_nodes or len(parts)):
             return f"it requests {_nodes_text(request)}; the processors are on {len(parts)}"
         shares = self.shares_of(request, parts)

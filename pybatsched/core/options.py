@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pybatsched.core.model_refs import COMMON
+from pybatsched.core.node_partitions import parse_partitions
 from pybatsched.core.reservation_specs import ReservationSpec
+
+
+def _partitions(text: str) -> str:
+    parse_partitions(text)
+    return text
 
 
 class Options(BaseModel):
@@ -43,6 +49,11 @@ class Options(BaseModel):
         default=None,
         description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
         "so on, as in a file of reservations (default: none)",
+    )
+    node_partitions: Annotated[str, AfterValidator(_partitions)] | None = Field(
+        default=None,
+        description="partitions of nodes as Slurm has them, such as 'batch: n[1-6], max_time 24h, default; gpu: n5-n6, "
+        "max_nodes 2, priority 10' (default: none)",
     )
 
     @model_serializer(mode="wrap")

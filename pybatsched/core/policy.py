@@ -117,7 +117,8 @@ class Policy:
     def on_requests(self, nodes: Nodes, now: float) -> None:
         """Handle that a job requests memory, GPUs or whole nodes, before its submission (only with `plans_nodes`).
 
-        From now on `nodes` says what is free on each node. This comes once, at the first such job.
+        From now on `nodes` says what is free on each node. This comes once, at the first such job, or with partitions
+        after `on_begin`.
         """
 
     def on_job_ended(self, job: Job, now: float) -> None:

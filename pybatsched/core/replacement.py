@@ -12,7 +12,7 @@ from pybatsched.core.jobs import Job, JobState, forget_plans
 from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy_calls import PolicyCaller
 from pybatsched.core.services.host_reservations import numbers_of, specs_of, windows_of
-from pybatsched.core.services.order import services_of
+from pybatsched.core.services.order import check_partitions, services_of
 from pybatsched.core.validator import Violation
 from pybatsched.errors import InputError
 
@@ -46,6 +46,7 @@ def replace_policy(
             raise InputError(problem)
     cluster, actions = engine.cluster, engine.actions
     windows_of(specs_of(policy.options), cluster.procs, numbers_of(cluster))  # raises InputError
+    check_partitions(policy, policy_name, cluster)
     before, partitions = engine.caller, cluster.partitions
     cluster.partitions = {}
     try:

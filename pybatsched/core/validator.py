@@ -179,8 +179,13 @@ class Validator:
         self._explain_unusable(procs, job)
 
     def _check_nodes(self, nodes: Nodes, procs: IntervalSet, job: Job) -> None:
-        """Check that the nodes of free processors have what the job requests."""
-        problem = nodes.problem(nodes.requests.get(job.id, PLAIN), procs)
+        """Check that free processors are in a partition of the job, and that their nodes have what it requests."""
+        request = nodes.requests.get(job.id, PLAIN)
+        if nodes.partitions:
+            problem = nodes.outside(request, procs)
+            if problem is not None:
+                raise Violation("inside the partition", f"job {job.id} cannot start on {procs}: {problem}", job=job)
+        problem = nodes.problem(request, procs)
         if problem is not None:
             raise Violation("node resources", f"job {job.id} cannot start on {procs}: {problem}", job=job)
 

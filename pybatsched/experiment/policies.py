@@ -28,11 +28,9 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
     policy('easy(order=sjf)')
     """
     if isinstance(name, PolicySpec):
-        reservations = None if "host_reservations" in options else name.host_reservations
+        replaced: dict[str, Any] = dict.fromkeys({"host_reservations", "node_partitions"} & options.keys())
         options = {**name.options, **options}
-        chosen = replace(
-            name, options=options, host_reservations=reservations, label=label or name.label, given_by="Python"
-        )
+        chosen = replace(name, options=options, label=label or name.label, given_by="Python", **replaced)
     else:
         chosen = PolicySpec(name, options, label=label or "", given_by="Python")
     chosen.plan()

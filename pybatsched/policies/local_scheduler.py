@@ -92,6 +92,8 @@ class LocalScheduler(ABC):
     promises: bool = False
     # Set only for an order that changes while jobs wait: Python is slower with objects of more than 29 attributes.
     _varies: bool = False
+    #: The rank of jobs that are put in front of the queue; other ranks may be tuples.
+    _front: Any = FRONT
     _sorted_at: float = math.nan  # the time of all ranks, if they are of one time
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
@@ -139,7 +141,7 @@ class LocalScheduler(ABC):
             self._assumed.add(job.id)
         self._n_arrivals += 1
         arrival = -self._n_arrivals if front else self._n_arrivals
-        rank = FRONT if front else 0.0
+        rank = self._front if front else 0.0
         if self._rank is not None and not front:
             rank = self._rank(job, self.span_s(job), now)
             if self._varies and now != self._sorted_at:
@@ -217,7 +219,7 @@ class LocalScheduler(ABC):
         queue = []
         for entry in self.queue:
             rank, arrival, job = entry
-            queue.append(entry if rank == FRONT else Entry(self._rank(job, self.span_s(job), now), arrival, job))
+            queue.append(entry if rank == self._front else Entry(self._rank(job, self.span_s(job), now), arrival, job))
         queue.sort()
         is_changed = any(new.job is not old.job for new, old in zip(queue, self.queue, strict=True))
         self._sorted_at = now

@@ -17,13 +17,14 @@ from pybatsched.core.dependencies import FIELDS
 from pybatsched.core.host_nodes import NODE_PROPERTIES
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.model_refs import ModelRef
+from pybatsched.core.node_partitions import places_of, problem_with, specs_of as partitions_of
 from pybatsched.core.services.host_reservations import specs_of, windows_of
 from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields, not_evaluated
 from pybatsched.platform import model, roles
-from pybatsched.platform.groups import groups, has_properties
+from pybatsched.platform.groups import groups, has_properties, property_of
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, warnings_of
@@ -115,7 +116,9 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
     if options.energy:
         model.check_energy(platform)
     if plan is not None:
-        _check_reserved(plan, options, workloads, platform)
+        chosen = plan.options_for(options.begins())
+        _check_reserved(chosen, workloads, platform)
+        check_partitions(chosen, workloads, platform)
     scenario = scenario_of(platform, workloads, options, machine, math.inf if spec.stop_at is None else spec.stop_at)
     warnings = [
         *fitted.warnings,
@@ -301,11 +304,9 @@ def check_workloads(
         job_checks.check_requests(workloads.values())
 
 
-def _check_reserved(
-    plan: PolicyPlan, options: SimulationOptions, workloads: Mapping[str, Workload], platform: Platform
-) -> None:
+def _check_reserved(options: Any, workloads: Mapping[str, Workload], platform: Platform) -> None:
     """Raise InputError for reservations of hosts or for jobs that are not there."""
-    specs = specs_of(plan.options_for(options.begins()))
+    specs = specs_of(options)
     if specs:
         _check_members(specs, workloads)
     check_reservations(specs, platform)
@@ -332,6 +333,21 @@ def _check_members(specs: Iterable[ReservationSpec], workloads: Mapping[str, Wor
     for name, where in asked.items():
         if name not in reserved:
             raise InputError(f"{where}, field reservation: expected one of {reserved}, found {name!r:.60}")
+
+
+def check_partitions(options: Any, workloads: Mapping[str, Workload], platform: Platform) -> None:
+    """Raise InputError for nodes of partitions, or partitions of jobs, that are not there. O(jobs), 0 without any."""
+    specs = partitions_of(options)
+    if not specs:
+        return
+    nodes = list(dict.fromkeys(property_of(host, "node") or host.name for host in platform.compute))
+    for spec in specs:
+        places_of(spec, nodes)
+    for workload in workloads.values():
+        for job in workload.jobs:
+            problem = None if job.get(RUNNING_AT_START) else problem_with(job, specs)
+            if problem is not None:
+                raise InputError(f"{workload.source}: job {job['id']}, field partition: {problem}")
 
 
 def check_reservations(specs: Sequence[ReservationSpec], platform: Platform) -> None:

@@ -16,6 +16,7 @@ from pybatsched.policies.predictions import add_predictor
 from pybatsched.settings import FILE, TEXT, Checked, Kind, given, record_of_settings, text_of
 
 _RESERVATIONS: Final = "host_reservations"
+_PARTITIONS: Final = "node_partitions"
 
 
 def _policy(value: Any) -> str | type[Policy] | None:
@@ -47,6 +48,14 @@ class PolicySpec(Checked):
         alias="reservations",
         metavar="FILE.toml",
     )
+    node_partitions: str | None = given(
+        "partitions of nodes as Slurm has them, such as 'batch: n[1-6], max_time 24h, default; gpu: n5-n6' "
+        "(docs/nodes.md)",
+        TEXT,
+        None,
+        "--partitions",
+        metavar="TEXT",
+    )
     label: str = given("name of the policy in tables and charts (default: its name and options)", TEXT, "")
     given_by: str = "-o"
 
@@ -55,7 +64,7 @@ class PolicySpec(Checked):
         options = dict(self.options or {})
         if isinstance(options.get(_RESERVATIONS), str | os.PathLike):  # a file, not a list of tables
             if self.host_reservations is not None:
-                raise self._both_reservations()
+                raise self._both(_RESERVATIONS)
             path = os.fspath(options.pop(_RESERVATIONS))
             object.__setattr__(self, _RESERVATIONS, path)
         object.__setattr__(self, "options", options)
@@ -86,8 +95,8 @@ class PolicySpec(Checked):
         """The options of the configuration file. Raises InputError."""
         return {} if self.config is None else _table(self.config, self.source.table_name)
 
-    def _both_reservations(self) -> InputError:
-        both = f"{setting(_RESERVATIONS)} and {setting('options', _RESERVATIONS)}"
+    def _both(self, name: str) -> InputError:
+        both = f"{setting(name)} and {setting('options', name)}"
         return InputError(f"{both}: expected only one of them, found both")
 
     def plan(self, seed: int | None = None) -> registry.PolicyPlan:
@@ -99,8 +108,12 @@ class PolicySpec(Checked):
             options["predict"] = add_predictor(options["predict"])
         if self.host_reservations is not None:
             if _RESERVATIONS in options:
-                raise self._both_reservations()
+                raise self._both(_RESERVATIONS)
             options[_RESERVATIONS] = reservations_of(self.host_reservations)
+        if self.node_partitions is not None:
+            if _PARTITIONS in options:
+                raise self._both(_PARTITIONS)
+            options[_PARTITIONS] = self.node_partitions
         plan = registry.PolicyPlan(
             self.source, options, self.from_file, self.config or "", given_by=self.given_by, trusted=True
         )
@@ -132,11 +145,13 @@ class PolicySpec(Checked):
 
 
 def label_of(name: str, options: Mapping[str, Any]) -> str:
-    """Return the name of a policy with its options. Reservations are shown by their names."""
+    """Return the name of a policy with its options. Reservations and partitions are shown by their names."""
     shown: dict[str, Any] = {key: getattr(value, "__name__", value) for key, value in options.items()}
     if tables := shown.get(_RESERVATIONS):
         first, *others = (dict(table)["name"] for table in tables)
         shown[_RESERVATIONS] = f"{first} and {len(others)} more" if others else first
+    if isinstance(shown.get(_PARTITIONS), str):
+        shown[_PARTITIONS] = "+".join(part.partition(":")[0].strip() for part in shown[_PARTITIONS].split(";"))
     text = ", ".join(f"{key}={value}" for key, value in shown.items())
     return f"{name}({text})" if text else name
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import replace
-from typing import Final
 
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.node_partitions import nodes_in
 from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.platform.groups import property_of
 from pybatsched.platform.model import Platform
 from pybatsched.workload.model import Workload
-
-_MOST_NODES: Final = 1 << 20  # of one range
 
 
 def placed(workloads: Mapping[str, Workload], platform: Platform) -> dict[str, Workload]:
@@ -76,26 +73,3 @@ def _procs_on(nodes: Mapping[str, list[int]], node_list: str | None, n: int, use
     missing = n - len(found)
     more = [proc for procs in left for proc in procs if proc not in found]
     return [*found, *more[:missing]] if missing <= len(more) else []
-
-
-def nodes_in(text: str) -> list[str]:
-    """Return the names of the nodes in a list of Slurm.
-
-    >>> nodes_in("n[1-3,7],gpu01,r[08-10]"), nodes_in("None assigned")
-    (['n1', 'n2', 'n3', 'n7', 'gpu01', 'r08', 'r09', 'r10'], [])
-    """
-    found: list[str] = []
-    if text.count("[") != text.count("]"):
-        return found
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-        match = re.fullmatch(r"([^\[\]]*)\[([0-9,\-]*)\]([^\[\]]*)", part)
-        if match is None:
-            found += [part] if not re.search(r"[\s\[\]]", part) else []
-            continue
-        for span in match[2].split(","):
-            first, _, last = span.partition("-")
-            if not first or int(last or first) - int(first) > _MOST_NODES:
-                return []
-            numbers = range(int(first), int(last or first) + 1)
-            found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
-    return found

@@ -2,15 +2,18 @@
 
 A job starts on nodes that have what it requests. EASY's promise is the same as for processors: a job that overtakes the
 head of the queue does not delay it. The *shadow time* is the earliest time at which the head is expected to fit, and
-`Shadow` holds what is free on each node then. Another job may start if it ends by the shadow time, or if the head would
+`Head` holds what is free on each node then. Another job may start if it ends by the shadow time, or if the head would
 still fit beside it.
+
+With partitions, jobs with a higher priority come first. Partitions that share no nodes, directly or through others, are
+groups of their own (`Nodes.groups`): a job waits only for jobs of its group, and each group has a head.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched import (
     EMPTY,
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from pybatsched import FreeNodes, NodePart, NodeRequest, Nodes, Partition, QueueOptions
 
 
+#: The rank of jobs in front of the queue if partitions have priorities: ranks are then pairs.
+_FRONT: Final = (FRONT, FRONT)
+
+
 class FcfsOnNodes(LocalScheduler):
     """FCFS on the nodes of one partition."""
 
@@ -46,6 +53,18 @@ class FcfsOnNodes(LocalScheduler):
         self.nodes = nodes
         self._placement: str = getattr(options, "placement", None) or "best"
         self._among = nodes.within(partition.procs)
+        if any(one.priority for one in nodes.partitions.values()):
+            self._front, self._rank = _FRONT, self._by_priority(self._rank)
+
+    def _by_priority(self, rank: Any) -> Any:
+        """Return an order by the priority of a job's first partition, and then by another order."""
+
+        def ranked(job: Job, span_s: float, now: float) -> tuple[float, float]:
+            partitions = self.nodes.partitions_of(job)
+            priority = partitions[0].priority if partitions else 0
+            return -priority, 0.0 if rank is None else rank(job, span_s, now)
+
+        return ranked
 
     def request(self, job: Job) -> NodeRequest:
         """Return what a job requests of nodes."""
@@ -59,8 +78,11 @@ class FcfsOnNodes(LocalScheduler):
         request = self.request(job)
         if partition.upcoming:
             free = self._around_windows(free, partition.free, now, self.span_s(job))
-        placement = "order" if request is PLAIN else self._placement
-        return free.fit(request, n, placement, among=self._among)
+        return free.fit(request, n, self.placement_of(request), among=self._among)
+
+    def placement_of(self, request: NodeRequest) -> str:
+        """Return the placement of a job: a job that requests only processors gets the lowest ones."""
+        return "order" if request is PLAIN or request.in_order else self._placement
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:
         """Return the processors on which a job starts; None if it does not fit now."""
@@ -94,21 +116,39 @@ class FcfsOnNodes(LocalScheduler):
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Return which resource is missing for the head of the queue; the queue for the others."""
         self.sort_queue(now)
-        is_head = bool(self.queue) and job is self.queue[0].job and not self.partition.n_kills_pending
+        group = self.nodes.group_of(job)
+        head = next((one for _, _, one in self.queue if self.nodes.group_of(one) == group), None)
+        is_head = job is head and not self.partition.n_kills_pending
         return self.missing(job, now) if is_head else super().why_waiting(job, now)
 
     def plan(self, now: float) -> Iterator[Decision]:
-        """Start jobs from the head of the queue while they fit."""
-        while self.queue:
-            procs = self.pick(self.queue[0].job, now)
-            if procs is None:
-                return
-            yield self.start(self.queue[0], "head of the queue", procs)
+        """Start jobs from the head of the queue while they fit; those of each group of nodes by themselves."""
+        yield from self.start_heads(self.queue, {}, now)
+
+    def start_heads(self, entries: Sequence[Entry], heads: dict[int, Head], now: float) -> Iterator[Decision]:
+        """Start the first jobs of each group while they fit; the first that does not becomes the head of its group."""
+        place = 0
+        while place < len(entries) and len(heads) < len(self.nodes.groups):
+            entry = entries[place]
+            group = self.nodes.group_of(entry.job)
+            if group not in heads:
+                procs = self.pick(entry.job, now)
+                if procs is None:
+                    heads[group] = self.head_of(entry, now)
+                else:
+                    yield self.start(entry, "head of the queue", procs)
+            if place < len(entries) and entries[place] is entry:  # the queue is shorter after a start
+                place += 1
+
+    def head_of(self, entry: Entry, now: float) -> Head:  # noqa: ARG002
+        """Return the head of a group, which does not fit now."""
+        return Head(entry, math.inf, self.nodes.free)
 
 
-class Shadow(NamedTuple):
-    """When the head of the queue is expected to fit, and what is free then."""
+class Head(NamedTuple):
+    """The first job of a group, when it is expected to fit, and what is free then."""
 
+    entry: Entry
     at: float
     free: FreeNodes
 
@@ -121,8 +161,8 @@ class EasyOnNodes(FcfsOnNodes):
         backfill_order = getattr(options, "backfill_order", None)
         self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
         self._newcomers: list[Entry] = []
-        self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
-        self._shadow: Shadow | None = None
+        self._heads: dict[int, Head] | None = None  # by group of nodes; None: plan from scratch
+        self._groups = nodes.groups
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue."""
@@ -132,84 +172,87 @@ class EasyOnNodes(FcfsOnNodes):
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a job from the queue."""
         super().withdraw(job, now)
-        self._head = None
+        self._heads = None
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Plan from scratch: something was freed."""
-        self._head = None
+        self._heads = None
 
     def machines_changed(self, now: float) -> None:  # noqa: ARG002
         """Plan from scratch: the available machines changed."""
-        self._head = None
+        self._heads = None
 
     def plan(self, now: float) -> Iterator[Decision]:
-        """Start the head of the queue while it fits, then backfill."""
-        queue, shadow = self.queue, self._shadow
-        head = queue[0].job
-        candidates: Iterable[Entry] = sorted(self._newcomers)
-        if head is not self._head or self._varies or (shadow is not None and now > shadow.at):
-            while True:
-                procs = self.pick(head, now)
-                if procs is None:
-                    break
-                yield self.start(queue[0], "head of the queue", procs)
-                if not queue:
-                    self._head, self._newcomers = None, []
-                    return
-                head = queue[0].job
-            self._head = head
-            self._shadow = self.shadow_of(head, now)
-            candidates = queue[1:]
+        """Start the head of the queue while it fits, then backfill. Each group of nodes has a head."""
+        newcomers, self._newcomers = sorted(self._newcomers), []
+        heads = None if self._varies else self._valid_heads(newcomers, now)
+        candidates: Sequence[Entry] = self.queue if heads is None else newcomers
+        self._heads = heads = {} if heads is None else heads
+        self._groups = self.nodes.groups
+        yield from self.start_heads(candidates, heads, now)
         if self._backfill_order is not None:
             candidates = sorted(self._in_backfill_order(candidates, now))
-        self._newcomers = []
-        for _, _, job in candidates:
-            if job is head or job.id not in self._entries:
+        for _, _, job in tuple(candidates):
+            if job.id not in self._entries:
+                continue
+            head = heads[self.nodes.group_of(job)]
+            if job is head.entry.job:
                 continue
             parts = self.fit(job, now)
             if parts is None:
                 continue
-            reason = self._backfill(job, parts, now)
+            reason = self._backfill(job, head, parts, now)
             if reason is not None:
                 yield self.start(self._entries[job.id], reason, self.procs_of(parts, job, now))
                 if not self.partition.n_free:
                     return
 
+    def _valid_heads(self, newcomers: Iterable[Entry], now: float) -> dict[int, Head] | None:
+        """Return the heads of the last plan; None if a job comes before one, or if one was expected to start."""
+        heads = self._heads
+        if heads is None or self._groups is not self.nodes.groups or any(now > head.at for head in heads.values()):
+            return None
+        for entry in newcomers:
+            head = heads.get(self.nodes.group_of(entry.job))
+            if head is not None and entry < head.entry:
+                return None
+        return heads
+
     def _in_backfill_order(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
         assert self._backfill_order is not None
+        rank_of = self._backfill_order.rank_at
+        if self._front is not FRONT:
+            rank_of = self._by_priority(rank_of)
         for rank, arrival, job in entries:
-            if rank != FRONT:
-                rank = self._backfill_order.rank_at(job, self.span_s(job), now)  # noqa: PLW2901
-            yield Entry(rank, arrival, job)
+            yield Entry(rank if rank == self._front else rank_of(job, self.span_s(job), now), arrival, job)
 
-    def _backfill(self, job: Job, parts: list[NodePart], now: float) -> Reason | None:
+    def _backfill(self, job: Job, head: Head, parts: list[NodePart], now: float) -> Reason | None:
         """Return the rule by which a job that fits may start before the head; None if it may not."""
-        shadow, head, span_s = self._shadow, self._head, self.span_s(job)
-        assert shadow is not None
-        assert head is not None
-        if span_s != math.inf and now + span_s <= shadow.at + HALF_TICK:
-            return "backfilled: ends by the shadow time {} of {}", shadow.at, head.id
+        first, span_s = head.entry.job, self.span_s(job)
+        if span_s != math.inf and now + span_s <= head.at + HALF_TICK:
+            return "backfilled: ends by the shadow time {} of {}", head.at, first.id
         if self.partition.upcoming:  # a job beside the head might need hosts that are reserved later
             return None
         request = self.request(job)
         shares = self.nodes.shares_of(request, parts)
-        shadow.free.take(shares, exclusive=request.exclusive)
-        if shadow.free.fit(self.request(head), head.n_procs, "fewest", among=self._among) is None:
-            shadow.free.give(shares, exclusive=request.exclusive)
+        head.free.take(shares, exclusive=request.exclusive)
+        if head.free.fit(self.request(first), first.n_procs, "fewest", among=self._among) is None:
+            head.free.give(shares, exclusive=request.exclusive)
             return None
-        return "backfilled beside {}, which still fits at {}", head.id, shadow.at
+        return "backfilled beside {}, which still fits at {}", first.id, head.at
 
-    def shadow_of(self, head: Job, now: float) -> Shadow:
+    def head_of(self, entry: Entry, now: float) -> Head:
         """Return when a job that does not fit now is expected to, and what is free then; infinity for never.
 
         O(running), times O(nodes) if hosts are reserved.
         """
+        head = entry.job
         span_s = self.span_s(head)
         for at, free, procs in self._releases():
             usable = self._around_windows(free, procs, max(at, now), span_s) if self.partition.upcoming else free
             if usable.fit(self.request(head), head.n_procs, "fewest", among=self._among) is not None:
-                return Shadow(max(at, now), free)
-        return Shadow(math.inf, self.nodes.free)
+                return Head(entry, max(at, now), free)
+        return Head(entry, math.inf, self.nodes.free)
 
     def _releases(self) -> Iterator[tuple[float, FreeNodes, IntervalSet]]:
         """Yield each time at which something is expected to become free, and what is free from then on.
@@ -245,15 +288,11 @@ class EasyOnNodes(FcfsOnNodes):
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Return which resource is missing for a job of this queue, or why it may not overtake."""
-        head = self._head
         if self.partition.n_kills_pending or job.id not in self._entries:
             return super().why_waiting(job, now)
-        if job is not head and self.fit(job, now) is not None:
-            return (
-                "would delay {}, which is expected to start at {}",
-                head and head.id,
-                self._shadow and self._shadow.at,
-            )
+        head = (self._heads or {}).get(self.nodes.group_of(job))
+        if head is not None and job is not head.entry.job and self.fit(job, now) is not None:
+            return "would delay {}, which is expected to start at {}", head.entry.job.id, head.at
         return self.missing(job, now)
 
 
@@ -385,8 +424,7 @@ class ConservativeOnNodes(FcfsOnNodes):
         self._tried[job.id] = len(self._changes)
 
     def _earliest(self, job: Job, now: float, before: float) -> NodeBooking | None:
-        request = self.request(job)
-        placement = "order" if request is PLAIN else self._placement
+        request, placement = self.request(job), self.placement_of(self.request(job))
         return self._profile.earliest(request, job.n_procs, self.span_s(job), now, placement=placement, before=before)
 
     def _put(self, job: Job, booking: NodeBooking) -> None:

@@ -140,8 +140,11 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: t
         ),
         ("simulate --theta 3", "--theta 3; theta is an option of the policy redirection: use -o theta=3"),
         ("replay run.pbj --theta -1", "--theta -1; theta is an option of the policy redirection: use -o theta=-1"),
-        ("simulate --policy fcfs --compression false", "--compression false"),
-        ("simulate --policy no-such --theta 3", "--theta 3"),
+        (
+            "simulate --policy fcfs --compression false",
+            "--compression false; compression is an option of the policies conservative, dbf, ujfb",
+        ),
+        ("simulate --policy no-such --theta 3", "--theta 3; theta is an option of the policy redirection"),
         ("metrics out --order sjf", "--order sjf"),
         ("simulate --stop-att 3", "--stop-att 3; did you mean --stop-at?"),
         ("simulate --n-procs 4 --tau_s=1", "--n-procs 4 --tau_s=1; did you mean --procs?; did you mean --tau?"),

@@ -380,7 +380,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         ("--policy easy --mapping absent.txt", "--mapping absent.txt: cannot be read: No such file"),
         ("--policy easy -E", "wattage_per_state"),
         ("--policy easy -e w.json/x", "cannot write"),
-        ("--external -o a=1", "-o, --config, --reservations and --journal: work only with --policy"),
+        ("--external -o a=1", "-o, --config, --reservations, --partitions and --journal: work only with --policy"),
         ("--external -s nonsense", "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as"),
         ("--external -s tcp://localhost:70000", "cannot connect to 'tcp://localhost:70000': expected a port from"),
         (

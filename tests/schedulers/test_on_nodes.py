@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.nodes_twin import SlowNode, gpus_of, slow_easy
-from support.random_nodes import crowds, hosts_of, machines
+from support.nodes_twin import SlowNode, SlowPartition, accepting, gpus_of, slow_easy
+from support.random_nodes import crowds, described, hosts_of, machines, partitions
 
 from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, PolicyError
 from pybatsched.core import events as e
@@ -33,6 +33,61 @@ def test_each_start_is_that_of_the_twin(slow: list[SlowNode], jobs: list[dict[st
     kept = [job for job in jobs if found[f"w0!{job['id']}"].final_state != "REJECTED"]
     expected = slow_easy(slow, [{**job, "at": job["at"] + 1} for job in kept], backfills=policy == "easy")
     assert {job["id"]: of_job(found[f"w0!{job['id']}"]) for job in kept} == expected
+
+
+def with_partitions(
+    slow: Sequence[SlowNode], jobs: Iterable[dict[str, Any]], data: st.DataObject
+) -> tuple[list[SlowPartition], list[dict[str, Any]]]:
+    """Draw partitions of a machine, and which ones jobs name."""
+    drawn = data.draw(partitions(len(slow)))
+    found = []
+    for job in jobs:
+        named = data.draw(st.lists(st.sampled_from(drawn), max_size=3, unique=True))
+        request = {**job["request"], **({"partition": ", ".join(one.name for one in named)} if named else {})}
+        found.append({**job, "request": request, "partitions": named or drawn[:1]})
+    return drawn, found
+
+
+def workload_of(jobs: Iterable[Mapping[str, Any]]) -> Workload:
+    workload = Workload()
+    for job in jobs:
+        workload.job(job["id"], n=job["n"], s=job["s"], at=job["at"], walltime=job["walltime"], **job["request"])
+    return workload
+
+
+@settings(max_examples=200)
+@given(machines(), crowds(), st.sampled_from(("easy", "fcfs")), st.data())
+def test_each_start_in_partitions_is_that_of_the_twin(
+    slow: list[SlowNode], jobs: list[dict[str, Any]], policy: str, data: st.DataObject
+) -> None:
+    drawn, with_names = with_partitions(slow, jobs, data)
+    workload = workload_of(with_names)
+    found = run_policy(policy, workload, hosts=hosts_of(slow), node_partitions=described(drawn)).jobs
+    plain = [{**job, "request": old["request"]} for job, old in zip(with_names, jobs, strict=True)]
+    expected = slow_easy(slow, plain, backfills=policy == "easy", partitions=drawn)
+    assert {job["id"] for job in jobs if found[f"w0!{job['id']}"].final_state != "REJECTED"} == expected.keys()
+    assert {job_id: of_job(found[f"w0!{job_id}"]) for job_id in expected} == expected
+
+
+@settings(max_examples=150)
+@given(machines(), crowds(), st.sampled_from(("easy", "fcfs", "conservative")), st.data())
+def test_every_job_runs_within_one_of_its_partitions(
+    slow: list[SlowNode], jobs: list[dict[str, Any]], policy: str, data: st.DataObject
+) -> None:
+    drawn, with_names = with_partitions(slow, jobs, data)
+    Promising.promised.clear()
+    made = Promising if policy == "conservative" else policy
+    found = run_policy(made, workload_of(with_names), hosts=hosts_of(slow), node_partitions=described(drawn))
+    assert not found.deadlocked
+    assert overcommitted(slow, found.jobs.values()) == []
+    for job, old in zip(with_names, jobs, strict=True):
+        ran = found.jobs[f"w0!{job['id']}"]
+        accepted = accepting(slow, {**job, "request": old["request"]})
+        assert (ran.final_state == "REJECTED") == (not accepted)
+        nodes = {index for index, node in enumerate(slow) if not ran.procs.isdisjoint(IntervalSet(node.procs))}
+        assert not accepted or any(nodes <= one.nodes and len(nodes) <= one.max_nodes for one in accepted)
+    late = {job_id: at for job_id, at in Promising.promised.items() if (found.jobs[job_id].started_at or 0.0) > at}
+    assert late == {}
 
 
 def overcommitted(nodes: Sequence[SlowNode], jobs: Iterable[FakeJob]) -> list[str]:

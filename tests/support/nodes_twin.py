@@ -1,13 +1,24 @@
-"""Slow twins of the placement on nodes and of EASY on nodes: plain lists, and every rule written out."""
+"""Slow twins of the placement on nodes, and of FCFS and EASY there: plain lists, and every rule written out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Gpus = dict[str, int]
+
+
+@dataclass(frozen=True)
+class SlowPartition:
+    """A partition: the places of its nodes, and its limits."""
+
+    name: str
+    nodes: frozenset[int]
+    max_time: float = math.inf
+    max_nodes: int = 10**9
+    priority: int = 0
 
 
 @dataclass
@@ -163,13 +174,47 @@ def leave(nodes: Sequence[SlowNode], job: Any) -> None:
         node.jobs = [one for one in node.jobs if one["id"] != job]
 
 
-def slow_easy(  # noqa: C901  every rule in one place
-    nodes: Sequence[SlowNode], jobs: Sequence[Mapping[str, Any]], *, backfills: bool = True
-) -> dict[str, tuple[float, list[int]]]:
-    """Simulate EASY (or FCFS) on nodes; return start and processors of each job that can ever start.
+def fit_within(
+    nodes: Sequence[SlowNode], job: Mapping[str, Any], placement: str, partition: SlowPartition
+) -> list[tuple[int, int]] | None:
+    """Return the nodes of a job in one partition: the other nodes give it nothing."""
+    away = [{"id": "", "procs": node.procs, "memory": 0, "gpus": {}, "exclusive": True} for node in nodes]
+    there = [
+        node if index in partition.nodes else replace(node, jobs=[away[index]]) for index, node in enumerate(nodes)
+    ]
+    request = dict(job["request"])
+    if partition.max_nodes < 10**9:
+        fewest, _, most = str(request.get("n_nodes", f"1-{partition.max_nodes}")).partition("-")
+        request["n_nodes"] = f"{fewest}-{min(int(most or fewest), partition.max_nodes)}"
+        if int(fewest) > partition.max_nodes:
+            return None
+    return slow_fit(there, request, job["n"], placement if job["request"] else "order")
 
-    `jobs` have ``id``, ``at``, ``n``, ``s``, ``walltime`` and a ``request``, in order of submission.
+
+def accepting(nodes: Sequence[SlowNode], job: Mapping[str, Any]) -> list[SlowPartition]:
+    """Return the partitions of a job that accept it, by falling priority; the machine has no running jobs."""
+    found = [
+        one
+        for one in job.get("partitions", [SlowPartition("all", frozenset(range(len(nodes))))])
+        if job["walltime"] <= one.max_time and fit_within(nodes, job, "fewest", one) is not None
+    ]
+    return sorted(found, key=lambda one: -one.priority)
+
+
+def slow_easy(  # noqa: C901  every rule in one place
+    nodes: Sequence[SlowNode],
+    jobs: Sequence[Mapping[str, Any]],
+    *,
+    backfills: bool = True,
+    partitions: Sequence[SlowPartition] = (),
+) -> dict[str, tuple[float, list[int]]]:
+    """Simulate EASY (or FCFS) on nodes; return start and processors of each job that is not rejected.
+
+    `jobs` have ``id``, ``at``, ``n``, ``s``, ``walltime``, a ``request`` and perhaps ``partitions``, in order of
+    submission.
     """
+    within = {job["id"]: accepting(nodes, job) for job in jobs}
+    groups = [set(range(len(nodes)))] if not partitions else list[set[int]]()
     waiting, running = list[Mapping[str, Any]](), list[tuple[float, float, Mapping[str, Any]]]()
     starts: dict[str, tuple[float, list[int]]] = {}
 
@@ -179,7 +224,17 @@ def slow_easy(  # noqa: C901  every rule in one place
         waiting.remove(job)
 
     def fit(job: Mapping[str, Any], placement: str = "best") -> list[tuple[int, int]] | None:
-        return slow_fit(nodes, job["request"], job["n"], placement if job["request"] else "order")
+        found = (fit_within(nodes, job, placement, one) for one in within[job["id"]])
+        return next((parts for parts in found if parts is not None), None)
+
+    def join(joined: set[int]) -> None:
+        for group in [group for group in groups if group & joined]:
+            joined |= group
+            groups.remove(group)
+        groups.append(joined)
+
+    def group_of(job: Mapping[str, Any]) -> int:
+        return next(place for place, group in enumerate(groups) if group & within[job["id"]][0].nodes)
 
     def shadow_of(head: Mapping[str, Any], without: set[Any], now: float) -> float:
         """Return when the head fits if jobs end by their walltimes, and those of `without` never do."""
@@ -196,7 +251,9 @@ def slow_easy(  # noqa: C901  every rule in one place
             node.jobs = jobs_there
         return found
 
-    arrivals = list(jobs)
+    for partition in partitions:
+        join(set(partition.nodes))
+    arrivals = [job for job in jobs if within[job["id"]]]
     while arrivals or running:
         now = min([job["at"] for job in arrivals[:1]] + [end for end, _, _ in running])
         for one in [one for one in running if one[0] <= now]:
@@ -204,16 +261,20 @@ def slow_easy(  # noqa: C901  every rule in one place
             leave(nodes, one[2]["id"])
         while arrivals and arrivals[0]["at"] <= now:
             waiting.append(arrivals.pop(0))
-        while waiting and (parts := fit(waiting[0])) is not None:
-            start(waiting[0], parts, now)
-        if not (waiting and backfills):
-            continue
-        head = waiting[0]
-        at = shadow_of(head, set(), now)
+            join({node for one in within[waiting[-1]["id"]] for node in one.nodes})
+        waiting.sort(key=lambda job: -within[job["id"]][0].priority)
+        heads: dict[int, tuple[Mapping[str, Any], float]] = {}
+        for job in list(waiting):
+            if group_of(job) not in heads:
+                if (parts := fit(job)) is not None:
+                    start(job, parts, now)
+                else:
+                    heads[group_of(job)] = job, shadow_of(job, set(), now)
         beside: set[Any] = set()  # jobs that were started now and run at the shadow time
-        for job in waiting[1:]:
+        for job in list(waiting) if backfills else ():
+            head, at = heads[group_of(job)]
             found = fit(job)
-            if found is None:
+            if found is None or job is head:
                 continue
             if now + job["walltime"] <= at:
                 start(job, found, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.nodes import GB, PLAIN, Node, NodeRequest, Nodes, request_of
-from support.nodes_twin import SlowNode
+from support.nodes_twin import SlowNode, SlowPartition
 
 
 def fast_nodes(slow: list[SlowNode]) -> Nodes:
@@ -93,6 +94,33 @@ def hosts_of(nodes: Sequence[SlowNode]) -> list[dict[str, str]]:
         for proc in node.procs:
             found[proc] = {**own, "weight": f"{node.weight:g}", **({"gpus": gpus} if gpus else {})}
     return [found[proc] for proc in sorted(found)]
+
+
+@st.composite
+def partitions(draw: st.DrawFn, n_nodes: int) -> list[SlowPartition]:
+    """Draw partitions of a machine; the first one is the default."""
+    return [
+        SlowPartition(
+            name,
+            frozenset(draw(st.sets(st.integers(0, n_nodes - 1), min_size=1))),
+            draw(st.sampled_from((math.inf, 9.0))),
+            draw(st.sampled_from((10**9, 10**9, 1, 2))),
+            draw(st.sampled_from((0, 0, 1, 5))),
+        )
+        for name in "pqr"[: draw(st.integers(1, 3))]
+    ]
+
+
+def described(chosen: list[SlowPartition]) -> str:
+    """Return partitions as users describe them."""
+    texts = []
+    for one in chosen:
+        limits = [f"max_time {one.max_time:g}"] if one.max_time < math.inf else []
+        limits += [f"max_nodes {one.max_nodes}"] if one.max_nodes < 10**9 else []
+        limits += [f"priority {one.priority}"] if one.priority else []
+        nodes = [f"n{index}" for index in sorted(one.nodes)]
+        texts.append(f"{one.name}: {', '.join([*nodes, *limits, *(['default'] if one is chosen[0] else [])])}")
+    return "; ".join(texts)
 
 
 def as_request(fields: dict[str, Any]) -> NodeRequest:

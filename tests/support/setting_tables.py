@@ -55,6 +55,7 @@ ELSEWHERE: Final = {
     (MachineSpec, "checkpoint", "option"): "the options of [checkpoints](#checkpoints)",
     (PolicySpec, "config", "Python"): "`config` (not in Python: options are keywords)",
     (PolicySpec, "host_reservations", "Python"): "`host_reservations` (an option of every policy)",
+    (PolicySpec, "node_partitions", "Python"): "`node_partitions` (an option of every policy)",
     (PolicySpec, "label", "option"): "none: a command has one policy",
 }
 _DEFAULT: Final = re.compile(r" \((?:default: ([^()]*)|[^()]*on by default[^()]*)\)|; default: ([^()]*)(?=\))")

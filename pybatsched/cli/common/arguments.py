@@ -136,13 +136,17 @@ def add_policy(group: Group, *, required: bool) -> None:
     """Describe the options that choose a policy. `policy_spec` reads them."""
     add_settings(group, PolicySpec, ["policy"], required=["policy"] if required else [])
     add_options(group, "an option of the policy; the value is read as JSON, else as text (repeatable)")
-    add_settings(group, PolicySpec, ["config", "host_reservations"])
+    add_settings(group, PolicySpec, ["config", "host_reservations", "node_partitions"])
 
 
 def policy_spec(args: argparse.Namespace) -> PolicySpec:
     """Return the policy of the options. Raises InputError."""
     return PolicySpec(
-        args.policy, options_given(args.options), config=args.config, host_reservations=args.host_reservations
+        args.policy,
+        options_given(args.options),
+        config=args.config,
+        host_reservations=args.host_reservations,
+        node_partitions=args.node_partitions,
     )
 
 
@@ -182,8 +186,8 @@ def hints(args: argparse.Namespace, unknown: Sequence[str], known: Collection[st
     """Yield a hint for each unknown option: one of Batsim, in `run`, one of policies, or like one of the `known`."""
     import difflib  # noqa: PLC0415  rarely needed
 
-    has_policies = "options" in args
-    names = ([args.policy] if args.policy else registry.available()) if has_policies else []
+    policies = registry.available() if "options" in args else ()
+    chosen = [args.policy] if policies and args.policy else []
     of_batsim = _batsim_options() if "for_batsim" in args else {}
     for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
         own = of_batsim.get(word.partition("=")[0] if word.startswith("--") else word[:2])
@@ -194,11 +198,13 @@ def hints(args: argparse.Namespace, unknown: Sequence[str], known: Collection[st
             continue
         flag, equals, value = word.partition("=")
         key = flag.removeprefix("--").replace("-", "_")
-        owners = [name for name in names if _has_option(name, key)] if flag.startswith("--") else []
+        is_own = any(_has_option(name, key) for name in chosen)
+        owners = [name for name in (chosen if is_own else policies) if flag.startswith("--") and _has_option(name, key)]
         if owners:
             given = value if equals else "VALUE" if after.startswith("--") else after
             which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
-            yield f"{key} is an option of the {which}: use -o {shlex.quote(f'{key}={given}')}"
+            use = f": use -o {shlex.quote(f'{key}={given}')}" if is_own or not chosen else ""
+            yield f"{key} is an option of the {which}{use}"
         elif flag.startswith("--"):
             option = as_option(key, "")  # the option of a setting that is named as in Python
             near = difflib.get_close_matches((option if option in known else flag)[2:], [one[2:] for one in known], 1)

@@ -21,7 +21,7 @@ class NodeRequests(Service):
     A policy that does not plan nodes ignores requests, and its user gets a remark.
     """
 
-    fields = REQUEST_FIELDS
+    fields: frozenset[str] | None = REQUEST_FIELDS
 
     def __init__(self, actions: Actions, *, is_planned: bool, is_own: bool) -> None:
         self._actions = actions
@@ -32,13 +32,14 @@ class NodeRequests(Service):
 
     def begin(self) -> None:
         """Read the requests of all unfinished jobs again, if the policy was replaced."""
-        self.leave()
+        self._actions.cluster.nodes = None
         for job in self._actions.jobs.alive.values():
             self.check(job)
 
     def leave(self) -> None:
-        """Count no nodes any more."""
-        self._actions.cluster.nodes = None
+        """Count no nodes any more, unless another service does."""
+        if self._actions.cluster.nodes is self._nodes:
+            self._actions.cluster.nodes = None
 
     def check(self, job: Job) -> None:
         """Read the request of a new job. Raises InputError for an invalid field, or if processors are shared."""
@@ -55,23 +56,20 @@ class NodeRequests(Service):
             return
         request, n_gpus = found
         if self._nodes is None:
-            self._nodes = self._read_nodes(job)
+            self.use_nodes(nodes_of(self._actions.cluster), f"job {job.id} requests memory, GPUs or nodes")
+            assert self._nodes is not None
         if n_gpus:
             request = self._nodes.with_all_gpus(request, n_gpus, job.n_procs)
         self._nodes.requests[job.id] = request
 
-    def _read_nodes(self, job: Job) -> Nodes:
-        """Read the nodes, and count from now on what is free on them. O(processors)."""
+    def use_nodes(self, nodes: Nodes, why: str) -> None:
+        """Count from now on what is free on nodes. O(processors)."""
         cluster = self._actions.cluster
         if cluster.allow_sharing:
-            raise InputError(
-                f"job {job.id} requests memory, GPUs or nodes; expected a Batsim that is started without "
-                f"{setting('compute_sharing')}"
-            )
-        nodes = nodes_of(cluster)
+            raise InputError(f"{why}; expected a Batsim that is started without {setting('compute_sharing')}")
+        self._nodes = nodes
         cluster.use_nodes(nodes)
         self._actions.caller.call("on_requests", nodes, self._actions.now)
-        return nodes
 
     def takes(self, job: Job) -> bool:
         """Reject a job that no set of nodes can hold."""

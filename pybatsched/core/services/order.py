@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pybatsched.core.host_nodes import has_nodes
+from pybatsched.core.host_nodes import has_nodes, nodes_of
+from pybatsched.core.node_partitions import OPTION as PARTITIONS, specs_of as partitions_of
 from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import REQUEUING, Failures, Outages, WorkAccount, repair_s_of, rule_of
 from pybatsched.core.services.feedback import Feedback, Registration
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
+from pybatsched.core.services.node_partitions import NodePartitions, with_partitions
 from pybatsched.core.services.node_requests import NodeRequests
 from pybatsched.core.services.predictions import PredictedEstimates
 from pybatsched.core.services.running_at_start import RunningAtStart
 from pybatsched.core.services.service import Service, Services
+from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Actions
+    from pybatsched.core.cluster import Cluster
 
 
 def needs_of(policy: Policy) -> frozenset[BatsimFeature]:
@@ -25,6 +29,16 @@ def needs_of(policy: Policy) -> frozenset[BatsimFeature]:
     requeues = rule_of(policy.options) in REQUEUING
     requeues |= any(spec.conflict == "requeue" for spec in specs_of(policy.options))
     return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
+
+
+def check_partitions(policy: Policy, name: str, cluster: Cluster) -> None:
+    """Raise InputError if the policy cannot obey its partitions of nodes, or if the machine has other nodes. O(1)."""
+    specs = partitions_of(policy.options)
+    if specs and not policy.plans_nodes:
+        expected = "expected fcfs, easy, conservative or another policy that does (plans_nodes)"
+        raise InputError(f"option {PARTITIONS}: policy {name} does not plan nodes; {expected}")
+    if specs:
+        with_partitions(nodes_of(cluster), specs)
 
 
 def services_of(
@@ -40,7 +54,10 @@ def services_of(
     services: list[Service] = [outages]
     if feedback is not None:
         services.append(feedback)
-    if has_nodes(actions.cluster):
+    partitions = partitions_of(policy.options)
+    if partitions:
+        services.append(NodePartitions(actions, partitions))
+    elif has_nodes(actions.cluster):
         is_own = not REQUEST_FIELDS.isdisjoint(actions.field_check.names)
         services.append(NodeRequests(actions, is_planned=policy.plans_nodes, is_own=is_own))
     services += [eligibility, RunningAtStart(actions)]

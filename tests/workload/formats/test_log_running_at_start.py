@@ -13,9 +13,10 @@ from support.process import run_cli
 from support.simulated import rows
 
 import pybatsched as pb
+from pybatsched.core.node_partitions import nodes_in
 from pybatsched.errors import InputError
 from pybatsched.platform.model import uniform
-from pybatsched.runs.running_jobs import nodes_in, placed
+from pybatsched.runs.running_jobs import placed
 
 HEADER = "JobID|Submit|Start|ElapsedRaw|NCPUS|Timelimit|NodeList|Dependency"
 #: Submission, wait, run time and processors. At 160 the first two run, the third one waits, and the fourth has ended.
