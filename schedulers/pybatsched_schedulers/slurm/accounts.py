@@ -91,10 +91,13 @@ class Association:
     #: The nearest association above with shares of its own, and those that compare their shares below this one.
     share_parent: Association | None = None
     share_children: list[Association] = field(default_factory=list)
-    #: Shares in the whole (classic), or among the siblings (Fair Tree).
+    #: The sum of the shares at its level.
+    level_shares: int = 0
+    #: Shares in the whole (classic), or at its level (Fair Tree).
     norm_shares: float = 0.0
     norm_usage: float = 0.0
-    effective_usage: float = 0.0
+    #: Usage at its level (Fair Tree), or with that of accounts above (classic). None: computed when it is needed.
+    effective_usage: float | None = None
     level_fs: float = 0.0
     fair_share: float = 0.0
 

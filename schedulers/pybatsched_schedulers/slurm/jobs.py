@@ -83,9 +83,11 @@ class Record:
     # --- for priorities ---
     priority: float = 0.0
     #: The factors by the names of `sprio`: age, fairshare, jobsize, partition, qos, tres by name.
-    factors: Mapping[str, float] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
     #: The CPUs that count in the job size factor: those asked, later those that node selection would give.
     n_cpus_counted: int = 0
+    #: Kept by the priority engine: the CPUs that were counted, and the weighted factors that change only with them.
+    weighted: tuple[float, ...] = ()
     #: Whether a scheduling run has seen it since it is eligible; its age counts from the next update on.
     was_seen: bool = False
 
