@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, run_end
@@ -17,7 +17,7 @@ from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.report import campaign_charts, chart_style
 from pybatsched.report.campaign.points import Point, points_of
 from pybatsched.report.campaign_charts import CampaignPlotOptions
-from pybatsched.report.charts import KINDS, PlotOptions, draw
+from pybatsched.report.charts import KINDS, ColorOption, PlotOptions, draw
 from pybatsched.report.lines import policies_of, renamed
 from pybatsched.report.provenance import labels_of, relabelled
 
@@ -25,6 +25,7 @@ EPILOG: Final = f"""\
 charts:
   gantt          which job ran when and where, of one run
   utilisation    processors in use over time, a panel for each run or policy
+  resources      shares of processors, memory and GPUs in use over time, of one run on nodes
   queue          waiting jobs over time
   cdf            share of jobs up to each value of a measure
   boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
@@ -72,9 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--label", action="append", default=[], metavar="[OLD=]NEW", help=text)
     arguments.add_span(parser)
-    text = "for gantt: a colour for each job, or by wait (default %(default)s: by wait if there are over 300 jobs)"
-    add("--color", choices=("auto", "job", "wait"), default="auto", help=text)
-    text = "scale of the axis of values; not for gantt and utilisation (default %(default)s: by the range of values)"
+    text = "for gantt: by job, wait, partition or GPUs (default %(default)s: by wait if there are over 300 jobs)"
+    add("--color", choices=get_args(ColorOption), default="auto", help=text)
+    text = "scale of the axis of values; for queue, cdf and boxes (default %(default)s: by the range of values)"
     add("--scale", choices=("auto", "log", "linear"), default="auto", help=text)
     text = "of runs: a line, box or panel for each of these (default %(default)s: policy if there are over 12 runs)"
     add("--by", choices=("auto", "run", "policy"), default="auto", help=text)

@@ -45,12 +45,16 @@ class Plots:
         """Draw the processors in use over time, one panel per run or policy."""
         return self._chart("utilisation", **options)
 
+    def resources(self, **options: Any) -> Figure:
+        """Draw the shares of processors, memory and GPUs in use over time, of one run on nodes."""
+        return self._chart("resources", **options)
+
     def queue(self, **options: Any) -> Figure:
         """Draw the number of waiting jobs over time, one line per run or policy."""
         return self._chart("queue", **options)
 
     def gantt(self, **options: Any) -> Figure:
-        """Draw which job ran when, and on which processors; of one run. `color` is job, wait or auto."""
+        """Draw which job ran when and where, of one run. `color` is job, wait, partition, gpus or auto."""
         return self._chart("gantt", **options)
 
     @public
@@ -64,7 +68,7 @@ class Plots:
         begin: Time | None = None,
         end: Time | None = None,
         scale: Scale = "auto",
-        color: Literal["auto", "job", "wait"] = "auto",
+        color: Literal["auto", "job", "wait", "partition", "gpus"] = "auto",
         by: Literal["auto", "run", "policy"] = "auto",
         tau_s: float | None = None,
         **unknown: Any,

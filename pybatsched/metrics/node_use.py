@@ -71,8 +71,8 @@ class NodeUse:
         if cut is not None:
             self._add_running(cut)
             self.begin, self.end = cut.span(submitted)
-        #: What each start held: memory, and GPUs of each type.
-        self.memory = [0] * len(self.starts)
+        #: What each start held: GB of memory, and GPUs of each type.
+        self.memory_gb = [0.0] * len(self.starts)
         self.gpus: list[tuple[int, ...]] = [()] * len(self.starts)
         #: What jobs held over time: memory, GPUs, and free processors that were stranded.
         self.held = self._repeated()
@@ -107,13 +107,17 @@ class NodeUse:
 
     @cached_property
     def capacity(self) -> dict[str, float]:
-        """The memory and the GPUs of all nodes, as the keys of `held`, where there are any."""
+        """The memory (GB) and the GPUs of all nodes, as the keys of `held`, where jobs request them."""
         nodes, types = self.nodes.nodes, self.nodes.gpu_types
+        requests = [*self._requests, *(one.request for one in self.starts)]
         by_type = {kind: float(sum(node.gpus[place] for node in nodes)) for place, kind in enumerate(types)}
-        found = {MEMORY: float(sum(node.memory for node in nodes if node.memory < math.inf))}
+        found = {MEMORY: sum(node.memory for node in nodes if node.memory < math.inf) / GB}
         found[GPUS] = math.fsum(by_type.values())
         found |= {f"{GPUS} {kind}": n for kind, n in by_type.items() if len(by_type) > 1}
-        return {name: value for name, value in found.items() if value}
+        if not any(one.core_memory or one.node_memory for one in requests):
+            del found[MEMORY]
+        is_gpu = any(one.gpus_per_node for one in requests)
+        return {name: value for name, value in found.items() if value and (is_gpu or name == MEMORY)}
 
     def _repeated(self) -> dict[str, Steps]:
         """Repeat all starts and ends in their order, ends first. O(starts * (log starts + their nodes))."""
@@ -122,8 +126,9 @@ class NodeUse:
         events.sort()
         nodes, free = self.nodes, FreeNodes(self.nodes)
         shares: dict[int, tuple[NodeShare, ...]] = {}
+        memory = [0] * len(self.starts)
         names = [MEMORY, *(f"{GPUS} {kind}" for kind in nodes.gpu_types), STRANDED]
-        now: list[float] = [0.0] * len(names)
+        now = [0] * len(names)  # memory in the unit of nodes, so that sums are exact
         stranded = [0] * len(nodes.nodes)
         times: list[float] = []
         values: list[tuple[float, ...]] = []
@@ -132,13 +137,13 @@ class NodeUse:
             if is_start:
                 own = shares[k] = nodes.shares_of(one.request, nodes.parts_of(one.procs), free)
                 free.take(own, exclusive=one.request.exclusive)
-                self.memory[k] = sum(part.memory for part in own if nodes.nodes[part.node].memory < math.inf)
+                memory[k] = sum(part.memory for part in own if nodes.nodes[part.node].memory < math.inf)
                 self.gpus[k] = tuple(map(sum, zip(*(part.gpus for part in own), strict=True)))
             else:
                 own = shares.pop(k)
                 free.give(own, exclusive=one.request.exclusive)
             sign = 1 if is_start else -1
-            now[0] += sign * self.memory[k]
+            now[0] += sign * memory[k]
             for kind, n in enumerate(self.gpus[k]):
                 now[1 + kind] += sign * n
             for part in own:
@@ -146,10 +151,11 @@ class NodeUse:
                 now[-1] += n - stranded[part.node]
                 stranded[part.node] = n
             if times and times[-1] == at:
-                values[-1] = tuple(now)
+                values.pop()
             else:
                 times.append(at)
-                values.append(tuple(now))
+            values.append((now[0] / GB, *now[1:]))
+        self.memory_gb = [one / GB for one in memory]
         columns = [list(column) for column in zip(*values, strict=True)] or [[] for _ in names]
         found = {name: Steps(tuple(times), tuple(column)) for name, column in zip(names, columns, strict=True)}
         found[GPUS] = Steps(tuple(times), tuple(map(sum, zip(*columns[1:-1], strict=True))) or (0.0,) * len(times))
@@ -177,9 +183,9 @@ class NodeUse:
         span_s = self.end - self.begin
         if span_s <= 0:
             return {}
-        held = {
+        held: dict[str, list[float]] = {
             "": [len(self.starts[k].procs) for k in of],
-            MEMORY: [self.memory[k] for k in of],
+            MEMORY: [self.memory_gb[k] for k in of],
             GPUS: [sum(self.gpus[k]) for k in of],
         }
         runtimes_s = [self.starts[k].runtime_s for k in of]
@@ -200,7 +206,7 @@ class NodeUse:
         held = [last.get(row) for row in range(len(self._records))]
         return {
             "resource": self._resources(),
-            "held_memory_gb": [None if k is None else self.memory[k] / GB for k in held],
+            "held_memory_gb": [None if k is None else self.memory_gb[k] for k in held],
             "held_gpus": [None if k is None else sum(self.gpus[k]) for k in held],
         }
 

@@ -18,7 +18,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError, quantity, setting
 from pybatsched.metrics import energy, jobs_csv, truncated, workload_fields as fields
 from pybatsched.metrics.energy import Energy
-from pybatsched.metrics.node_use import NodeUse
+from pybatsched.metrics.node_use import NodeUse, nodes_of_summary
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
@@ -136,6 +136,14 @@ class SavedRun:
             raise InputError(
                 f"{self.prefix}_summary.json: clusters: expected {expected}, found {clusters!r:.80}"
             ) from None
+
+    @cached_property
+    def procs_by_node(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """The processors of each node, as half-open intervals; empty unless nodes of several processors are counted."""
+        nodes = nodes_of_summary(f"{self.prefix}{SUMMARY}", self.summary)
+        if nodes is None or all(node.n_cores == 1 for node in nodes.nodes):
+            return {}
+        return {node.name: tuple(node.procs.intervals()) for node in nodes.nodes}
 
     @property
     def tau_s(self) -> float | None:

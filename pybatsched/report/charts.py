@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -19,7 +20,7 @@ from pybatsched.report.chart_style import COLORS, GRID, plain
 from pybatsched.report.gantt import bars as gantt
 from pybatsched.report.gantt.chart import GanttTable, table_of
 from pybatsched.report.gantt.cluster_rows import Rows
-from pybatsched.report.gantt.colors import DISTINCT
+from pybatsched.report.gantt.colors import DISTINCT, colorings_of
 from pybatsched.report.lines import (
     Boxes,
     ByOption,
@@ -29,6 +30,7 @@ from pybatsched.report.lines import (
     cdf_of,
     groups_of,
     over_time,
+    resources_over_time,
     span_of,
     time_axis,
 )
@@ -37,8 +39,8 @@ from pybatsched.report.scales import ScaleOption
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How the jobs of a Gantt chart are coloured: each job has a colour, or the colour shows its wait.
-ColorOption = Literal["auto", "job", "wait"]
+#: How the jobs of a Gantt chart are coloured: each job has a colour, or it shows the wait, the partition or the GPUs.
+ColorOption = Literal["auto", "job", "wait", "partition", "gpus"]
 
 _MAX_LINES: Final = 3  # of queues in one chart; more groups have a panel each
 _MANY_BARS: Final = 2_000
@@ -48,11 +50,12 @@ _BLOCKED: Final = {
     gantt.RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
     gantt.DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
 }
-_FIXED_SCALE: Final = ("gantt", "utilisation")  # charts whose axis of values is always linear
+_FIXED_SCALE: Final = ("gantt", "utilisation", "resources")  # charts whose axis of values is always linear
 _OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
 #: Colours of waits, and the part of the map that is used: its lightest colours look like idle processors.
 _WAITS, _WAITS_PART = "viridis_r", (0.1, 1.0)
 _LINEAR_WAIT_S: Final = 60.0  # shorter waits are almost the same colour
+_LEAST_BAND: Final = 4.0  # points: lower bands have no tint and no line
 BOX, _MEAN = "#a6cee3", "#d7301f"
 
 
@@ -85,7 +88,7 @@ class PlotOptions(NamedTuple):
 
 
 def chart_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
-    """Return a chart of runs: gantt, utilisation, queue, cdf or boxes. Raises InputError."""
+    """Return a chart of runs: gantt, utilisation, resources, queue, cdf or boxes. Raises InputError."""
     return _drawn(kind, runs, options or PlotOptions())[0]
 
 
@@ -106,8 +109,8 @@ def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[F
     """Return a chart and its description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
-    if kind == "gantt" and len(runs) != 1:
-        raise InputError(f"gantt: expected one run, found {len(runs)}")
+    if kind in {"gantt", "resources"} and len(runs) != 1:
+        raise InputError(f"{kind}: expected one run, found {len(runs)}")
     if options.scale != "auto" and kind in _FIXED_SCALE:
         kinds = ", ".join(name for name in KINDS if name not in _FIXED_SCALE)
         raise InputError(f"{setting('scale')}: expected one of the charts {kinds}")
@@ -141,9 +144,13 @@ def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
     left, right, low, high, job, look = (column[shown] for column in found[:6])
     n_shown = len(np.unique(job))
     is_by_wait = options.color == "wait" or (options.color == "auto" and n_shown > _MAX_COLORED_JOBS)
-    color_of_job = (
-        _colors_by_wait(figure, axes, run.jobs.ran["wait_s"].to_list()) if is_by_wait else _colors_by_job(table)
-    )
+    classes: list[tuple[str, Any]] = []
+    if options.color in {"partition", "gpus"}:
+        color_of_job, classes = _colors_by_class(run, options.color, {*job.tolist()})
+    elif is_by_wait:
+        color_of_job = _colors_by_wait(figure, axes, run.jobs.ran["wait_s"].to_list())
+    else:
+        color_of_job = _colors_by_job(table)
     # White edges, white stripes or antialiasing would hide thousands of narrow bars.
     no_edges = {"linewidth": 0, "antialiased": False}
     crowded: dict[int, dict[str, Any]] = {}
@@ -153,7 +160,8 @@ def _draw_gantt(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> 
         of = look == kind
         style = _style(kind, [color_of_job[k] for k in job[of]]) | crowded.get(kind, {})
         axes.add_collection(collections.PolyCollection(_corners(left[of], right[of], low[of], high[of]), **style))
-    handles = [
+    handles = [(text, patches.Patch(facecolor=color)) for text, color in classes]
+    handles += [
         (text, patches.Patch(**(_style(kind, "#1f77b4") | crowded.get(kind, {}))))
         for kind, text in gantt.legend_of({*look.tolist()}).items()
     ]
@@ -213,17 +221,36 @@ def _colors_by_wait(figure: Any, axes: Any, waits: Sequence[float]) -> list[Any]
     return list(mappable.to_rgba(waits))
 
 
+def _colors_by_class(run: SavedRun, name: str, shown: set[int]) -> tuple[list[Any], list[tuple[str, Any]]]:
+    """Return the colours of jobs by class as on the page, and the texts and colours of the classes that are shown."""
+    found = next((one for one in colorings_of([run]) if one.name == name), None)
+    if found is None:
+        what = {"partition": "several partitions", "gpus": "different numbers of GPUs"}[name]
+        raise InputError(f"{setting('color', name)}: expected jobs of {what}")
+    classes = found.classes[0].tolist()
+    used = sorted({classes[job] for job in shown})
+    return [found.colors[one] for one in classes], [(found.words[one], found.colors[one]) for one in used]
+
+
 def _draw_bands(axes: Any, rows: Rows) -> None:
-    """Tint every other cluster, draw lines between them and write their names on the right."""
+    """Tint every other cluster or node, draw lines between them and write their names on the right, where they fit."""
+    height = axes.get_figure().get_figheight() * 0.75 * 72  # of the axes in points, about
+    top = -math.inf
     for number, band in enumerate(rows.bands):
-        if number % 2:
+        tall = (band.high - band.low) / rows.n_rows * height
+        if number % 2 and tall > _LEAST_BAND:
             axes.axhspan(band.low, band.high, facecolor="#eef3fa", zorder=0)
-        if band.low:
-            axes.axhline(band.low, color="#444444", linewidth=0.6)
-        style = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
-        axes.text(1.01, (band.low + band.high) / 2, plain(band.name), **style)
+        if band.low and tall > _LEAST_BAND:
+            axes.axhline(band.low, color="#444444", linewidth=0.6 if rows.what == "cluster" else 0.3)
+        middle = (band.low + band.high) / 2
+        if rows.what == "cluster" or middle / rows.n_rows * height >= top:
+            top = middle / rows.n_rows * height + 14
+            style = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+            axes.text(1.01, middle, plain(band.name), **style)
     if not rows.is_plain:
-        axes.set_ylabel("processors of each cluster")
+        axes.set_ylabel(f"processors of each {rows.what}")
+    elif rows.what == "node":
+        axes.set_ylabel("processor; nodes on the right")
 
 
 def _style(look: int, color: Any) -> dict[str, Any]:
@@ -273,6 +300,15 @@ def _draw_over_time(figure: Any, runs: Sequence[SavedRun], options: PlotOptions,
 def _draw_utilisation(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
     _draw_over_time(figure, runs, options, "utilisation")
     return PlotSummary("processors in use over time")
+
+
+def _draw_resources(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
+    begin, end = span_of(runs, options.begin_s, options.end_s)
+    time = time_axis(begin, end, is_exact=options.begin_s is not None)
+    table = resources_over_time(runs[0], time, (begin, end))
+    figure.set_figheight(2.3 if _is_narrow(figure) else 3.2)
+    draw_lines(figure, table)
+    return PlotSummary("shares of processors, memory and GPUs in use over time")
 
 
 def _draw_queue(figure: Any, runs: Sequence[SavedRun], options: PlotOptions) -> PlotSummary:
@@ -337,6 +373,7 @@ def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequenc
 KINDS: Final[dict[str, Callable[[Any, Sequence[SavedRun], PlotOptions], PlotSummary]]] = {
     "gantt": _draw_gantt,
     "utilisation": _draw_utilisation,
+    "resources": _draw_resources,
     "queue": _draw_queue,
     "cdf": _draw_cdf,
     "boxes": _draw_boxes,

@@ -27,7 +27,8 @@ function pybatschedGantt(box, data, board) {
   const tip = box.appendChild(document.createElement("div"));
   tip.className = "gantt-tip";
   const WIDTH = Math.min(data.width, box.clientWidth || data.width), HEIGHT = data.height, X0 = 64, Y0 = 8, H = HEIGHT - Y0 - 44;
-  const bands = data.bands || [], W = WIDTH - X0 - data.margin; // names of clusters are on the right
+  const bands = data.bands || [], W = WIDTH - X0 - data.margin; // names of clusters or nodes are on the right
+  const LEAST = 5; // pixels: lower bands have no tint and no line
   const scale = window.devicePixelRatio || 1;
   for (const one of [canvas, marks]) {
     one.width = WIDTH * scale; one.height = HEIGHT * scale;
@@ -58,7 +59,7 @@ function pybatschedGantt(box, data, board) {
     pixels.fill(0xffffffff);
     bands.forEach(([, from, to], k) => { // every other one is tinted
       const y = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
-      if (k % 2) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
+      if (k % 2 && (to - from) / (view.p1 - view.p0) * H >= LEAST) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
     });
     const { t0, t1, p0, p1 } = view, sx = pw / (t1 - t0), sy = ph / (p1 - p0), kinds = shades[board.shade.name];
     const colors = board.shade.colors, colorOf = kinds ? (k) => colors[kinds[k]] : (k) => data.palette[hues[k]];
@@ -114,10 +115,12 @@ function pybatschedGantt(box, data, board) {
       pen.fillText(processor(p).toLocaleString("en"), X0 - 8, y + 4);
     }
     pen.textAlign = "left";
+    let free = Infinity; // names of low bands are drawn where they do not overlap
     for (const [name, from, to] of bands) {
       const y = (p) => Y0 + (p1 - Math.min(Math.max(p, p0), p1)) / (p1 - p0) * H;
-      if (from > p0 && from < p1) pen.fillRect(X0, Math.round(y(from)), W + 12, 1);
-      if (y(from) - y(to) >= 12) pen.fillText(shortened(name, 90), X0 + W + 8, (y(from) + y(to)) / 2 + 4);
+      const tall = y(from) - y(to), middle = (y(from) + y(to)) / 2;
+      if (from > p0 && from < p1 && tall >= LEAST) pen.fillRect(X0, Math.round(y(from)), W + 12, 1);
+      if (tall > 0 && middle + 6 <= free) { pen.fillText(shortened(name, 90), X0 + W + 8, middle + 4); free = middle - 6; }
     }
     pen.save(); pen.translate(12, Y0 + H / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center";
     pen.fillText("processor", 0, 0); pen.restore();

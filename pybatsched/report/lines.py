@@ -18,7 +18,7 @@ from pybatsched.report import durations
 from pybatsched.report.scales import LOG_FROM, ChartAxis, ScaleOption, axis_for
 
 Group: TypeAlias = tuple[str, Sequence[SavedRun]]
-Quantity = Literal["utilisation", "queue"]
+Quantity = Literal["utilisation", "queue", "memory", "GPUs", "stranded"]
 #: Whether charts have a line, box or panel for each run or for each policy.
 ByOption = Literal["auto", "run", "policy"]
 
@@ -27,7 +27,13 @@ MAX_RUNS: Final = 12
 #: With more steps, a line over time consists of means over spans.
 MAX_SPANS: Final = 400
 _MAX_POINTS: Final = 4_000
-_TITLES: Final[dict[Quantity, str]] = {"utilisation": "processors in use", "queue": "waiting jobs"}
+_TITLES: Final[dict[Quantity, str]] = {
+    "utilisation": "processors in use",
+    "queue": "waiting jobs",
+    "memory": "memory in use (GB)",
+    "GPUs": "GPUs in use",
+    "stranded": "stranded processors",
+}
 
 
 class Line(NamedTuple):
@@ -39,7 +45,7 @@ class Line(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """The table of a chart of lines. `limits` are the processors of each group's machine, 0 if unknown.
+    """The table of a chart of lines. `limits` are what each group's machine has, such as processors; 0 if unknown.
 
     `span_s` is the length of the spans that values over time are means of; 0 if they are exact.
     """
@@ -47,7 +53,7 @@ class Lines(NamedTuple):
     x: ChartAxis
     y: ChartAxis
     lines: tuple[Line, ...]
-    limits: tuple[int, ...] = ()
+    limits: tuple[float, ...] = ()
     span_s: float = 0.0
 
 
@@ -174,13 +180,13 @@ def over_time(
     scale: ScaleOption = "auto",
     n_max: int = MAX_SPANS,
 ) -> Lines:
-    """Return processors in use or waiting jobs over a span of time, as a line for each group.
+    """Return a quantity over a span of time, as a line for each group; on nodes also what jobs held of these.
 
     Lines with more than `n_max` steps are means over round spans, for all groups. The values of a group of several runs
     are means over its runs. The axis of queues is logarithmic if a line is near 0 most of the time. O(n).
     """
     begin, end = span
-    steps = [[run.usage if what == "utilisation" else run.queue_length for run in runs] for _, runs in groups]
+    steps = [[_steps_of(run, what) for run in runs] for _, runs in groups]
     parts = [[_part(one, begin, end) for one in of_group] for of_group in steps]
     span_s = 0.0
     if any(len(own) > 1 or len(own[0].values) > n_max for own in parts):
@@ -195,8 +201,8 @@ def over_time(
     else:
         lines = [Line(label, [*own.times, end], own.values) for (label, _), (own,) in zip(groups, parts, strict=True)]
     highest = max(max(line.y) for line in lines)
-    limits = tuple(max(run.n_procs for run in runs) if what == "utilisation" else 0 for _, runs in groups)
-    if what == "utilisation":
+    limits = tuple(max(_limit_of(run, what) for run in runs) for _, runs in groups)
+    if what != "queue":
         top = max(*(limit or max(line.y) for line, limit in zip(lines, limits, strict=True)), 1.0)
         return Lines(time, ChartAxis(0.0, 1.06 * top, title=_TITLES[what]), tuple(lines), limits, span_s)
     flattest = min(one.mean(begin, end) for own in steps for one in own)
@@ -208,6 +214,46 @@ def over_time(
         else ChartAxis(0.0, 1.05 * top, title=_TITLES[what])
     )
     return Lines(time, axis, tuple(lines), limits, span_s)
+
+
+def of_nodes(runs: Sequence[SavedRun]) -> list[Quantity]:
+    """Return the quantities of nodes to show: those that all of these runs have, if one of them is above 0."""
+    found: list[Quantity] = ["memory", "GPUs", "stranded"]
+    nodes = [run.jobs.nodes for run in runs if run.jobs.nodes is not None]
+    if len(nodes) < len(runs):
+        return []
+    return [what for what in found if any(one.held[what].maximum for one in nodes)]
+
+
+def resources_over_time(run: SavedRun, time: ChartAxis, span: tuple[float, float]) -> Lines:
+    """Return the shares of processors, memory and GPUs in use over a span of time, and of stranded processors. O(n)."""
+    if run.jobs.nodes is None:
+        raise InputError(f"resources: {run.label}: expected a run whose jobs request memory, GPUs or nodes")
+    names: list[Quantity] = ["utilisation", *of_nodes([run])]
+    tables = [over_time([(run.label, (run,))], what, time, span) for what in names]
+    lines = []
+    for what, table in zip(names, tables, strict=True):
+        (line,), whole = table.lines, _limit_of(run, "utilisation" if what == "stranded" else what)
+        label = _TITLES[what].removesuffix(" (GB)").removesuffix(" in use")
+        lines.append(Line(label, line.x, [value / whole for value in line.y]))
+    axis = next((table.x for table in tables if table.span_s), tables[0].x)
+    return Lines(axis, ChartAxis(0.0, 1.02, title="share in use"), tuple(lines))
+
+
+def _steps_of(run: SavedRun, what: Quantity) -> Steps:
+    """Return a quantity of a run over time."""
+    if what == "utilisation":
+        return run.usage
+    if what == "queue" or run.jobs.nodes is None:
+        return run.queue_length
+    return run.jobs.nodes.held[what]
+
+
+def _limit_of(run: SavedRun, what: Quantity) -> float:
+    """Return how much of a quantity the machine of a run has; 0 if unknown."""
+    if what == "utilisation":
+        return run.n_procs
+    return 0 if run.jobs.nodes is None else run.jobs.nodes.capacity.get(what, 0)
 
 
 def _part(steps: Steps, begin: float, end: float) -> Steps:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from support.nodes_example import MACHINE, simulate_example
 from support.nodes_twin import SlowNode, gpus_of
 from support.process import run_cli
 from support.random_nodes import crowds, fast_nodes, hosts_of, machines
@@ -25,18 +26,6 @@ from pybatsched.metrics.node_use import NodeUse, figures_of_summary, nodes_of_su
 from pybatsched.metrics.saved_runs import read_run
 from pybatsched.testing import FakeJob, Workload, run_policy
 
-MACHINE = "2 x 4 cores 16 GB, 2 x 4 cores 32 GB 2 gpus"
-#: The jobs of docs/nodes.md: id, submission, processors, run time, request.
-JOBS: list[tuple[str, int, int, int, dict[str, Any]]] = [
-    ("a", 0, 4, 10, {"memory_gb": 4}),
-    ("b", 0, 1, 20, {"node_memory_gb": 12}),
-    ("c", 0, 2, 30, {"gpus_per_node": 2}),
-    ("d", 1, 2, 15, {"gpus_per_node": 1}),
-    ("e", 2, 4, 10, {"n_nodes": 2, "gpus_per_node": 2}),
-    ("f", 3, 1, 5, {"memory_gb": 8}),
-    ("g", 4, 2, 50, {"gpus_per_node": 1}),
-    ("h", 5, 2, 50, {"memory_gb": 2}),
-]
 #: On 16 processors, 96 GB and 4 GPUs from 0 to 90. The processors of n2 are free beside c, which has both of its GPUs:
 #: two until 30, but one while f runs; one on each of n2 and n3 is free beside e, which has all GPUs for 10 s.
 FIGURES = {
@@ -50,19 +39,10 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The workload of docs/nodes.md with a partition for each job, and its run under EASY, also cut at 35."""
+    """The example of docs/nodes.md under EASY, also cut at 35."""
     place = tmp_path_factory.mktemp("nodes")
-    jobs = [
-        {"id": name, "subtime": at, "res": n, "walltime": s + 1, "profile": str(s), **request}
-        | {"partition": "gpu" if "gpus_per_node" in request else "main"}
-        for name, at, n, s, request in JOBS
-    ]
-    profiles = {str(s): {"type": "delay", "delay": s} for *_, s, _ in JOBS}
-    (place / "w.json").write_text(json.dumps({"nb_res": 16, "jobs": jobs, "profiles": profiles}))
-    for prefix, more in (("run", ()), ("cut", ("--stop-at", "35"))):
-        own = ("--nodes", MACHINE, "-w", str(place / "w.json"), "--policy", "easy", "-e", prefix, *more, "--quiet")
-        done = run_cli("simulate", *own, cwd=place)
-        assert done.returncode == (5 if more else 0), done.stderr
+    simulate_example(place, "run")
+    simulate_example(place, "cut", "--stop-at", "35")
     return place
 
 
@@ -178,8 +158,9 @@ def by_seconds(slow: Sequence[SlowNode], jobs: Sequence[JobRecord]) -> dict[str,
                 stranded += n_free
     span_s, n_procs = end - begin, sum(len(node.procs) for node in slow)
     n_gpus = sum(sum(node.gpus.values()) for node in slow)
-    found = {"memory_utilisation": held_gb / (span_s * sum(node.memory_gb for node in slow))}
-    found |= {"gpu_utilisation": held_gpus / (span_s * n_gpus)} if n_gpus else {}
+    memory_gb = sum(node.memory_gb for node in slow)
+    found = {"memory_utilisation": held_gb / (span_s * memory_gb)} if held_gb else {}
+    found |= {"gpu_utilisation": held_gpus / (span_s * n_gpus)} if held_gpus else {}
     return {**found, "stranded": stranded / (span_s * n_procs)}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support import campaigns
+from support.nodes_example import simulate_example
 from support.process import run_cli
 
 from pybatsched.campaign.store import Store
@@ -49,6 +50,7 @@ def simulated(folder: Path, name: str, jobs: Sequence[tuple[float, float]]) -> N
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     simulated(folder, "few", [(3600.0 * k, 7000.0 + k) for k in range(24)])
+    simulate_example(folder, "nodes")
     simulated(folder, "many", [(60.0 * k, 100.0 + k % 50) for k in range(301)])
     return folder
 
@@ -74,11 +76,13 @@ def check_all_inside(figure: Any) -> None:
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("text", 7.2), ("5", 5.0)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_chart_has_the_requested_width(kind: str, width: str, inches: float, run: SavedRun) -> None:
+def test_a_chart_has_the_requested_width(kind: str, width: str, inches: float, place: Path) -> None:
     from matplotlib.figure import Figure
 
+    run = read_run(str(place / ("nodes" if kind in {"gantt", "resources"} else "few")))
     found = chart_of(kind, [run], PlotOptions("wait_s", width=chart_style.width_of(width)))
     assert isinstance(found, Figure)
+    check_all_inside(found)
     assert found.get_figwidth() == inches
 
 
@@ -377,7 +381,9 @@ def test_invalid_options_for_a_campaign_are_rejected(
 
 
 def test_unknown_charts_are_rejected_in_python(run: SavedRun) -> None:
-    with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
+    with pytest.raises(
+        InputError, match="chart 'joy': expected one of gantt, utilisation, resources, queue, cdf, boxes"
+    ):
         chart_of("joy", [run])
     with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):
         campaign_charts.chart_of("joy", [])

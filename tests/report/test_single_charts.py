@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from support import blocked, campaigns, file_loads, preempted
+from support.nodes_example import simulate_example
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere, run_process
 
@@ -39,6 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, policy in (("easy", "easy"), ("pushy", f"{PUSHY}:Ruthless")):
         args = ("--procs", "32", "-w", workload, "--policy", policy, "-e", name, "--journal", f"{name}.pbj")
         assert run_cli("simulate", *args, cwd=folder).returncode == 0
+    simulate_example(folder, "nodes")
     return folder
 
 
@@ -48,7 +50,8 @@ PAGE = ("report", "easy", "pushy", "--output")
 
 def drawing(kind: str, file: str) -> tuple[str, ...]:
     """Return the command that draws a chart."""
-    return ("plot", kind, "easy", *(() if kind == "gantt" else ("pushy",)), "--output", file)
+    runs = {"gantt": ("easy",), "resources": ("nodes",)}.get(kind, ("easy", "pushy"))
+    return ("plot", kind, *runs, "--output", file)
 
 
 @pytest.fixture(scope="module")

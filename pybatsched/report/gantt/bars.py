@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOVES: Final = "moves"
 RESUBMITTED: Final = "resubmitted"
 CLUSTER: Final = "cluster"
+#: Of more clusters or nodes of a job, the number is shown.
+_N_NAMED: Final = 8
 
 
 class Moved(NamedTuple):
@@ -40,11 +42,13 @@ def moved_jobs(jobs: JobResults) -> list[Moved]:
     return sorted(found, key=lambda one: (-one.moves, -(one.resubmitted or 0)))  # stable: ties stay in the given order
 
 
-def location_text(record: JobRecord, metadata: str, clusters: Sequence[str]) -> str:
-    """Return the cluster of a segment, by its metadata or `clusters`, and its job's moves; empty if unknown."""
+def location_text(record: JobRecord, metadata: str, rows: Rows | None, procs: Sequence[tuple[int, int]]) -> str:
+    """Return the cluster of a segment, by its metadata or its rows, or its nodes, and its job's moves."""
     named = parse_metadata(metadata).get(CLUSTER) if metadata else None
-    where = [named] if named else clusters
-    words = [f"cluster{'s' if len(where) > 1 else ''} {', '.join(where)}"] if where else []
+    where = [named] if named else rows.names(procs) if rows is not None else []
+    what = "cluster" if named or rows is None else rows.what
+    more = f" and {len(where) - _N_NAMED:,} more" if len(where) > _N_NAMED else ""
+    words = [f"{what}{'s' if len(where) > 1 else ''} {', '.join(where[:_N_NAMED])}{more}"] if where else []
     if MOVES in record.facts:
         words.append(_times("moved", record.facts[MOVES]))
     if RESUBMITTED in record.facts:
@@ -111,7 +115,7 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
             procs = known.get(id(only.procs))
             if procs is None:
                 procs = known[id(only.procs)] = tuple(only.procs.intervals())
-            note = location_text(record, "", rows.names(procs)) if rows is not None else ""
+            note = location_text(record, "", rows, procs) if rows is not None else ""
             bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
         else:
             bars += bars_of_job(number, record, urgent, rows)
@@ -132,7 +136,7 @@ def bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) 
     bars = []
     for i, part in enumerate(parts):
         look, notes, procs = PLAIN, [], tuple(part.procs.intervals())
-        where = location_text(record, part.metadata, rows.names(procs) if rows is not None else ())
+        where = location_text(record, part.metadata, rows, procs)
         if i + 1 < len(parts):
             look = SUSPENDED if kept[i] is None else LOST
             notes.append(_stop_text(lineages[i + 1], is_lost=look == LOST))

@@ -1,4 +1,4 @@
-"""Assign rows of a Gantt chart on a machine of several clusters: the processors of each cluster form a band."""
+"""Assign rows of a Gantt chart on a machine of clusters or nodes: the processors of each of these form a band."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Interval: TypeAlias = tuple[int, int]
 
 
 class Band(NamedTuple):
-    """A cluster and its rows: from `low` to `high`, exclusive."""
+    """A cluster or node and its rows: from `low` to `high`, exclusive."""
 
     name: str
     low: int
@@ -22,7 +22,7 @@ class Band(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Consecutive processors with consecutive rows from `row` on; `name` is their cluster, empty without one."""
+    """Consecutive processors with consecutive rows from `row` on; `name` is their band, empty without one."""
 
     begin: int
     end: int
@@ -31,9 +31,13 @@ class Stretch(NamedTuple):
 
 
 class Rows:
-    """The row of each processor, by clusters, then the others. `is_plain` if rows are the numbers of processors."""
+    """The row of each processor, by clusters or nodes (`what`), then the others.
 
-    def __init__(self, clusters: Mapping[str, Sequence[Interval]], n_procs: int) -> None:
+    `is_plain` if rows are the numbers of processors.
+    """
+
+    def __init__(self, clusters: Mapping[str, Sequence[Interval]], n_procs: int, what: str = "cluster") -> None:
+        self.what = what
         self.bands: list[Band] = []
         stretches: list[Stretch] = []
         row = 0
@@ -80,7 +84,7 @@ class Rows:
         return found
 
     def names(self, procs: Sequence[Interval]) -> list[str]:
-        """Return the clusters that processors belong to, in their order. O(k log k)."""
+        """Return the clusters or nodes that processors belong to, in their order. O(k log k)."""
         found = {part.name for interval in procs for part in self._parts_of(*interval)}
         return [band.name for band in self.bands if band.name in found]
 
@@ -108,8 +112,9 @@ def blocked_hosts(run: SavedRun, member: str, rows: Rows | None) -> list[Blocked
 
 
 def rows_of(run: SavedRun) -> Rows | None:
-    """Return the rows of a run's chart; None unless its summary has several clusters. O(jobs)."""
-    if not run.clusters:
+    """Return the rows of a run's chart; None unless its summary has several clusters, or nodes. O(jobs)."""
+    bands, what = (run.clusters, "cluster") if run.clusters else (run.procs_by_node, "node")
+    if not bands:
         return None
     used = max((part.procs.highest + 1 for record in run.records for part in record.segments), default=0)
-    return Rows(run.clusters, max(run.n_procs, used))
+    return Rows(bands, max(run.n_procs, used), what)

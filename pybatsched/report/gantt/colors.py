@@ -1,4 +1,4 @@
-"""Colour the jobs of Gantt charts by user, size, wait, class or workload, the same in all charts of a page."""
+"""Colour the jobs of Gantt charts by user, size, wait, partition and others, the same in all charts of a page."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class Coloring(NamedTuple):
 def colorings_of(runs: Sequence[SavedRun]) -> list[Coloring]:
     """Return all colorings of the jobs of some runs that have several classes, in the order of the list. O(jobs)."""
     found = [_by_user(runs), _by_size(runs), _by_wait(runs), _by_kind(runs), _by_workload(runs)]
+    found += [_by_partition(runs), *([_by_gpus(runs)] if all(run.jobs.nodes is not None for run in runs) else [])]
     return [coloring for coloring in found if len(coloring.words) > 1]
 
 
@@ -143,6 +144,25 @@ def _by_workload(runs: Sequence[SavedRun]) -> Coloring:
     own = dict(zip(known, zip(DISTINCT[::2], known, strict=False), strict=False))
     more = {"": (_OTHERS, "others")} if len(known) > len(own) else {}
     return _by_name("workload", "workload", names, own | more)
+
+
+def _by_partition(runs: Sequence[SavedRun]) -> Coloring:
+    names = [[str(run.jobs.fields[row].get("partition") or "") for row in run.jobs.ran["row"]] for run in runs]
+    n_jobs = Counter(name for own in names for name in own)
+    n_jobs.pop("", None)
+    most = sorted(n_jobs, key=lambda name: (-n_jobs[name], name))[: len(DISTINCT) // 2]
+    classes = {name: (color, f"partition {name}") for name, color in zip(most, DISTINCT[::2], strict=False)}
+    others = "other partitions" if len(n_jobs) > len(most) else "no partition"
+    return _by_name("partition", "partition", names, {**classes, "": (_OTHERS, others)})
+
+
+def _by_gpus(runs: Sequence[SavedRun]) -> Coloring:
+    bits = [np.frexp(run.jobs.ran["held_gpus"].to_numpy())[1].astype(np.int64) for run in runs]
+    largest = max((int(own.max(initial=0)) for own in bits), default=0)
+    lows = [1 << bit for bit in range(largest)]
+    words = ["no GPU", *("1 GPU" if low == 1 else f"{low:,} to {2 * low - 1:,} GPUs" for low in lows)]
+    colors = [_OTHERS, *chart_style.viridis([k * 0.96 / max(len(lows) - 1, 1) for k in range(len(lows))])]
+    return _used("gpus", "GPUs", list(zip(colors, words, strict=True)), bits)
 
 
 def coloring_data(coloring: Coloring) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pybatsched.report import chart_style, durations, provenance
 from pybatsched.report.charts import PlotOptions, chart_of
 from pybatsched.report.gantt import bars, chart, colors
 from pybatsched.report.html import grouped_table, number, table
-from pybatsched.report.lines import MAX_SPANS, Line, Lines, Quantity, groups_of, over_time, span_of, time_axis
+from pybatsched.report.lines import MAX_SPANS, Line, Lines, Quantity, groups_of, of_nodes, over_time, span_of, time_axis
 
 #: Number of listed jobs with the most moves.
 _N_MOVED: Final = 20
@@ -238,7 +238,7 @@ def _over_time(runs: Sequence[SavedRun], histories: Sequence[JobHistories]) -> l
         data = chart.data_of(run, history.stories, classes, len(runs))
         note = f'<p class="note">{html.escape(history.note)}</p>' if history.note else ""
         drawn.append(_heading(run, runs) + chart.element(f"gantt{k}", data) + note)
-    for what in _QUANTITIES:
+    for what in (*_QUANTITIES, *of_nodes(runs)):
         drawn += _panels(runs, what, begin, end)
     return [
         "<h2>Gantt chart</h2>",
@@ -256,10 +256,10 @@ def _panels(runs: Sequence[SavedRun], what: Quantity, begin: float, end: float) 
     coarse, fine = (over_time(groups, what, time, (begin, end), n_max=n_max) for n_max in (MAX_SPANS, _MAX_POINTS))
     ticks, title = coarse.y.ticks(4, only_powers=True)
     axis = {"kind": coarse.y.kind, "low": coarse.y.low, "high": coarse.y.high, "ticks": ticks}
-    found = [f"<h2>{title.capitalize()}</h2>", f'<p class="note">{_resolution_text(coarse, fine)}</p>']
+    found = [f"<h2>{title[:1].upper() + title[1:]}</h2>", f'<p class="note">{_resolution_text(coarse, fine)}</p>']
     for k, (run, line, area, limit) in enumerate(zip(runs, coarse.lines, fine.lines, coarse.limits, strict=True)):
         data: dict[str, Any] = {"width": chart.WIDTH, "height": _HEIGHTS[len(runs) > 1], "axis": axis, "limit": limit}
-        data["margin"] = chart.MARGINS[bool(run.clusters)]
+        data["margin"] = chart.MARGINS[bool(run.clusters or run.procs_by_node)]
         data |= {"color": chart_style.COLORS[k % len(chart_style.COLORS)], "line": _columns(line)}
         if coarse.span_s:
             data["area"] = _columns(area)
@@ -295,7 +295,8 @@ def _classes(runs: Sequence[SavedRun], tau_s: float) -> str:
             figures = [
                 _figures_of_class(of_run[name], tau_s) if name in of_run else ["-"] * len(head) for of_run in found
             ]
-            shown = f"{name} processor{'' if name == '1' else 's'}" if key == "size" else name
+            sizes = f"{name} processor{'' if name == '1' else 's'}"
+            shown = {"size": sizes, "resource": f"request: {name}"}.get(key, name)
             rows.append((shown, [list(values) for values in zip(*figures, strict=True)]))
     if len(runs) == 1:
         return table(["", *head], [[name, *itertools.chain(*values)] for name, values in rows], "classes")
