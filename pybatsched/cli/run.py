@@ -173,7 +173,8 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
     written = Path(f"{results.part}{run_state.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{run_state.JOBS}", ids, tally=tally)
     if result.nodes:
-        result = with_node_figures(result, jobs_csv.read_partial(written), job.workloads)
+        policy = _setting(job, session.engine).policy
+        result = with_node_figures(result, jobs_csv.read_partial(written), job.workloads, policy)
     if _has_energy(job.options) and result.finished:
         result = msgspec.structs.replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out

@@ -106,7 +106,7 @@ OF_RUNS: Final = _by_name(
             "utilisation_of_PARTITION",
             "",
             "utilisation of PARTITION",
-            "share of all processors' time that its jobs held",
+            "share of its processors' time that its jobs held; without `--partitions` of all processors",
         ),
         Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0", "lower"),
         Figure("mean_queue_length", "", "mean queue length", "waiting jobs, mean over time", "lower"),

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from pybatsched.core.events import NOTHING
 from pybatsched.core.host_nodes import nodes_of_groups
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.nodes import GB, PLAIN, REQUEST_FIELDS, FreeNodes, Node, NodeRequest, Nodes, NodeShare, request_of
+from pybatsched.core.node_partitions import FIELD, OPTION, named_by, parse_partitions, places_of
+from pybatsched.core.nodes import GB, PLAIN, FreeNodes, Node, NodeRequest, Nodes, NodeShare, request_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.series import Steps
@@ -31,14 +32,21 @@ MEMORY, GPUS, STRANDED = "memory", "GPUs", "stranded"
 
 
 class Start(NamedTuple):
-    """One start of a job: what it held, and until when. `row` is the number of the job."""
+    """One start of a job, until when, and on what. `row` is the number of the job."""
 
     row: int
     started_at: float
     ended_at: float
     runtime_s: float
     procs: IntervalSet
-    request: NodeRequest
+
+
+class _Named(NamedTuple):
+    """A named partition: its processors."""
+
+    name: str
+    procs: IntervalSet
+    is_default: bool
 
 
 def nodes_of_summary(where: str, summary: Mapping[str, Any]) -> Nodes | None:
@@ -50,18 +58,34 @@ def nodes_of_summary(where: str, summary: Mapping[str, Any]) -> Nodes | None:
         raise InputError(f"{where}: nodes: expected groups of nodes with procs, found {groups!r:.80}") from None
 
 
+def _partitions_of(policy: Any, nodes: Nodes) -> list[_Named]:
+    """Return the named partitions in the options of a summary's policy, by priority. O(nodes). Raises InputError."""
+    options = policy.get("options") if isinstance(policy, dict) else None
+    text = options.get(OPTION) if isinstance(options, dict) else None
+    found = []
+    for spec in sorted(parse_partitions(text), key=lambda one: -one.priority) if isinstance(text, str) else ():
+        places = places_of(spec, [node.name for node in nodes.nodes])
+        intervals = (one for place in places for one in nodes.nodes[place].procs.intervals())
+        found.append(_Named(spec.name, IntervalSet.of_intervals(intervals), spec.is_default))
+    return found
+
+
 class NodeUse:
     """What jobs held of the nodes of a run, over time (`held`) and each of them."""
 
-    def __init__(self, nodes: Nodes, records: Sequence[JobRecord], cut: Truncation | None = None) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        records: Sequence[JobRecord],
+        cut: Truncation | None = None,
+        partitions: Sequence[_Named] = (),
+    ) -> None:
         self.nodes = nodes
-        self._records = records
+        self._partitions = partitions
+        self._sizes = [record.n_procs for record in records]
         self._fields = [record.fields for record in records]
-        self._requests = [
-            self._request_of(record.fields, record.n_procs) if record.fields else PLAIN for record in records
-        ]
         self.starts = [
-            Start(row, part.started_at, part.ended_at, part.runtime_s, part.procs, self._requests[row])
+            Start(row, part.started_at, part.ended_at, part.runtime_s, part.procs)
             for row, record in enumerate(records)
             for part in record.segments
         ]
@@ -69,8 +93,14 @@ class NodeUse:
         ends = [one.ended_at for one in self.starts]
         self.begin, self.end = (min(submitted), max(ends)) if ends else (0.0, 0.0)
         if cut is not None:
-            self._add_running(cut)
+            for job in (one for one in cut.unfinished or () if one.started_at is not None):
+                # Its number is after those of the others.
+                times = job.started_at or 0.0, cut.at, cut.at - (job.started_at or 0.0)
+                self.starts.append(Start(len(self._fields), *times, IntervalSet.parse(job.procs)))
+                self._fields.append(job.fields)
             self.begin, self.end = cut.span(submitted)
+        #: The request of each job, with its number of GPUs in all.
+        self._requests = [(request_of(fields) if fields else None) or (PLAIN, 0) for fields in self._fields]
         #: What each start held: GB of memory, and GPUs of each type.
         self.memory_gb = [0.0] * len(self.starts)
         self.gpus: list[tuple[int, ...]] = [()] * len(self.starts)
@@ -81,42 +111,23 @@ class NodeUse:
     def of_summary(
         cls, where: str, summary: Mapping[str, Any], records: Sequence[JobRecord], cut: Truncation | None = None
     ) -> NodeUse | None:
-        """Return the use of the nodes of a summary; None if it has none, or if the requests of jobs are not known."""
+        """Return the use of the nodes of a summary; None if it has none, or if the fields of jobs are not known."""
         nodes = nodes_of_summary(where, summary)
-        if nodes is None or not any(REQUEST_FIELDS & record.fields.keys() for record in records if record.fields):
+        if nodes is None or not any(record.fields for record in records):
             return None
-        return cls(nodes, records, cut)
-
-    def _add_running(self, cut: Truncation) -> None:
-        """Add the jobs that ran at the truncation, with numbers after those of the others."""
-        for job in cut.unfinished or ():
-            if job.started_at is not None:
-                procs = IntervalSet.parse(job.procs)
-                request = self._request_of(job.fields, job.n_procs)
-                self.starts.append(
-                    Start(len(self._fields), job.started_at, cut.at, cut.at - job.started_at, procs, request)
-                )
-                self._fields.append(job.fields)
-
-    def _request_of(self, fields: Mapping[str, Any], n_procs: int) -> NodeRequest:
-        found = request_of(fields)
-        if found is None:
-            return PLAIN
-        request, n_gpus = found
-        return self.nodes.with_all_gpus(request, n_gpus, int(fields.get("res", n_procs))) if n_gpus else request
+        return cls(nodes, records, cut, _partitions_of(summary.get("policy"), nodes))
 
     @cached_property
     def capacity(self) -> dict[str, float]:
         """The memory (GB) and the GPUs of all nodes, as the keys of `held`, where jobs request them."""
         nodes, types = self.nodes.nodes, self.nodes.gpu_types
-        requests = [*self._requests, *(one.request for one in self.starts)]
         by_type = {kind: float(sum(node.gpus[place] for node in nodes)) for place, kind in enumerate(types)}
         found = {MEMORY: sum(node.memory for node in nodes if node.memory < math.inf) / GB}
         found[GPUS] = math.fsum(by_type.values())
         found |= {f"{GPUS} {kind}": n for kind, n in by_type.items() if len(by_type) > 1}
-        if not any(one.core_memory or one.node_memory for one in requests):
+        if not any(one.core_memory or one.node_memory for one, _ in self._requests):
             del found[MEMORY]
-        is_gpu = any(one.gpus_per_node for one in requests)
+        is_gpu = any(one.gpus_per_node or n_gpus for one, n_gpus in self._requests)
         return {name: value for name, value in found.items() if value and (is_gpu or name == MEMORY)}
 
     def _repeated(self) -> dict[str, Steps]:
@@ -133,15 +144,18 @@ class NodeUse:
         times: list[float] = []
         values: list[tuple[float, ...]] = []
         for at, is_start, k in events:
-            one = self.starts[k]
+            request, n_gpus = self._requests[self.starts[k].row]
             if is_start:
-                own = shares[k] = nodes.shares_of(one.request, nodes.parts_of(one.procs), free)
-                free.take(own, exclusive=one.request.exclusive)
+                parts = nodes.parts_of(self.starts[k].procs)
+                if n_gpus:  # on as few nodes as can hold them, which are these
+                    request = request._replace(gpus_per_node=-(-n_gpus // len(parts)))
+                own = shares[k] = nodes.shares_of(request, parts, free)
+                free.take(own, exclusive=request.exclusive)
                 memory[k] = sum(part.memory for part in own if nodes.nodes[part.node].memory < math.inf)
                 self.gpus[k] = tuple(map(sum, zip(*(part.gpus for part in own), strict=True)))
             else:
                 own = shares.pop(k)
-                free.give(own, exclusive=one.request.exclusive)
+                free.give(own, exclusive=request.exclusive)
             sign = 1 if is_start else -1
             now[0] += sign * memory[k]
             for kind, n in enumerate(self.gpus[k]):
@@ -169,12 +183,23 @@ class NodeUse:
         held = {name: self.held[name].integral(self.begin, self.end) for name in (*self.capacity, STRANDED)}
         found = {figure_of(name): held[name] / (n * span_s) for name, n in self.capacity.items()}
         found["stranded"] = held[STRANDED] / (self._n_procs * span_s)
-        partitions = [str(fields["partition"]) if fields.get("partition") else "" for fields in self._fields]
-        rows: defaultdict[str, set[int]] = defaultdict(set)
-        for row, name in enumerate(partitions):
-            rows[name].add(row)
-        names = sorted(rows) if len(rows) > 1 else ()
-        return found | {f"{OF_PARTITION}{name}": self.shares(rows[name])["utilisation"] for name in names if name}
+        starts: defaultdict[str, list[int]] = defaultdict(list)
+        for k, one in enumerate(self.starts):
+            starts[self._partition_of(one)].append(k)
+        sizes = {one.name: len(one.procs) for one in self._partitions} or dict.fromkeys(sorted(starts), self._n_procs)
+        for name, n in sizes.items() if len(sizes) > 1 or self._partitions else ():
+            held_s = (len(self.starts[k].procs) * self.starts[k].runtime_s for k in starts[name])
+            found |= {f"{OF_PARTITION}{name}": math.fsum(held_s) / (n * span_s)} if name else {}
+        return found
+
+    def _partition_of(self, start: Start) -> str:
+        """Return the partition of a start: that of its job, or the first named one in which the job could run."""
+        fields = self._fields[start.row]
+        if not self._partitions:
+            return str(fields.get(FIELD) or "")
+        names = named_by(fields)
+        own = (one for one in self._partitions if (one.name in names if names else one.is_default))
+        return next((one.name for one in own if start.procs.issubset(one.procs)), "")
 
     def shares(self, rows: Iterable[int]) -> dict[str, float]:
         """Return which shares of all processors' time, memory and GPUs jobs held, by name of the figure. O(starts)."""
@@ -203,7 +228,7 @@ class NodeUse:
     def of_jobs(self) -> dict[str, list[Any]]:
         """Return columns of the table of jobs: the class of each by its request, and what its last start held. O(n)."""
         last = {one.row: k for k, one in enumerate(self.starts)}
-        held = [last.get(row) for row in range(len(self._records))]
+        held = [last.get(row) for row in range(len(self._sizes))]
         return {
             "resource": self._resources(),
             "held_memory_gb": [None if k is None else self.memory_gb[k] for k in held],
@@ -211,15 +236,14 @@ class NodeUse:
         }
 
     def _resources(self) -> list[str]:
-        sizes = [record.n_procs for record in self._records]
         with_memory = [node for node in self.nodes.nodes if node.memory < math.inf]
         mean = sum(node.memory for node in with_memory) / max(sum(node.n_cores for node in with_memory), 1)
         smallest = min(node.n_cores for node in self.nodes.nodes)
-        return [_resource_of(one, n, mean, smallest) for one, n in zip(self._requests, sizes, strict=True)]
+        return [_resource_of(*self._requests[row], n, mean, smallest) for row, n in enumerate(self._sizes)]
 
 
-def _resource_of(request: NodeRequest, n_procs: int, mean_memory: float, smallest: int) -> str:
-    if request.gpus_per_node:
+def _resource_of(request: NodeRequest, n_gpus: int, n_procs: int, mean_memory: float, smallest: int) -> str:
+    if request.gpus_per_node or n_gpus:
         return "gpu"
     if request.exclusive or (request.max_nodes and n_procs >= request.max_nodes * smallest):
         return "whole node"

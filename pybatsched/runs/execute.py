@@ -9,7 +9,8 @@ import msgspec
 
 from pybatsched.core import events as e
 from pybatsched.core.engine import Reply
-from pybatsched.core.host_nodes import NODE_PROPERTIES, nodes_of_groups
+from pybatsched.core.host_nodes import NODE_PROPERTIES
+from pybatsched.core.node_partitions import OPTION
 from pybatsched.core.nodes import REQUEST_FIELDS
 from pybatsched.errors import quantity, spelled
 from pybatsched.metrics import Outcome, Tally, joined, summary
@@ -19,7 +20,7 @@ from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.protocol import Message
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
-from pybatsched.runs.build import Built
+from pybatsched.runs.build import Built, described
 from pybatsched.simulator import run as simulator
 from pybatsched.simulator.observers import Observer
 from pybatsched.simulator.options import Scenario
@@ -70,7 +71,8 @@ def execute(
     """Simulate, and write all `files` under their temporary names. Return the result and the summary."""
     tally = simulator.tally_of(built.scenario, built.spec.tau_s)
     outcomes: list[Outcome] = []
-    if _has_requests(built.scenario):
+    policy = None if built.plan is None else described(built.plan, built.scenario.options)
+    if _has_requests(built.scenario, policy):
         observers = [*observers, Keeping(outcomes)]
     if results is not None:
         observers = [ResultFiles(results, tally), *files(results.part), *observers]
@@ -84,14 +86,16 @@ def execute(
 
             writer = JournalWriter(journal)
         result = simulator.run_policy(built.scenario, built.plan, observers, tally=tally, journal=writer, watch=watch)
-    result = with_node_figures(result, outcomes, built.scenario.workloads)
+    result = with_node_figures(result, outcomes, built.scenario.workloads, policy)
     if results is not None:
         results.cut_at = result.cut_at
     return result, summary_of(built, result, more, version)
 
 
-def _has_requests(scenario: Scenario) -> bool:
-    """Return whether the platform describes nodes, and a job requests something of them. O(hosts)."""
+def _has_requests(scenario: Scenario, policy: Mapping[str, Any] | None) -> bool:
+    """Return whether jobs may request something of nodes, or have partitions of nodes. O(hosts)."""
+    if policy is not None and policy["options"].get(OPTION):
+        return True
     names = NODE_PROPERTIES
     if all(
         names.isdisjoint(one.properties) and names.isdisjoint(one.zone_properties) for one in scenario.platform.hosts
@@ -100,18 +104,21 @@ def _has_requests(scenario: Scenario) -> bool:
     return any(REQUEST_FIELDS & workload.fields for workload in scenario.workloads.values())
 
 
-def with_node_figures(result: Result, outcomes: Iterable[Outcome], workloads: Mapping[str, Workload]) -> Result:
+def with_node_figures(
+    result: Result, outcomes: Iterable[Outcome], workloads: Mapping[str, Workload], policy: Mapping[str, Any] | None
+) -> Result:
     """Return the result with the figures of nodes, if requests of jobs were counted. O(jobs)."""
     if not result.nodes:
         return result
     from pybatsched.metrics.node_use import NodeUse  # noqa: PLC0415  only for runs on nodes
 
-    ran_then = [
+    unfinished = [
         UnfinishedJob(one.n_procs, one.submitted_at, one.started_at, one.procs, one.fields) for one in result.stuck
     ]
-    cut = None if result.cut_at is None else Truncation(result.cut_at, ran_then)
-    use = NodeUse(nodes_of_groups(result.nodes), joined(outcomes, fields_of(workloads)), cut)
-    return msgspec.structs.replace(result, node_figures=use.figures())
+    cut = None if result.cut_at is None else Truncation(result.cut_at, unfinished)
+    records = joined(outcomes, fields_of(workloads))
+    use = NodeUse.of_summary("the summary", {"nodes": result.nodes, "policy": policy}, records, cut)
+    return result if use is None else msgspec.structs.replace(result, node_figures=use.figures())
 
 
 def summary_of(

@@ -115,6 +115,19 @@ def test_a_truncated_run_counts_the_jobs_that_ran_then(place: Path) -> None:
     assert nodes.figures() == expected
 
 
+def test_a_named_partition_counts_its_own_processors(place: Path) -> None:
+    partitions = "main: 0-2, default; gpu: 2-3, priority 5"
+    simulate_example(place, "named", "--partitions", partitions)
+    found = json.loads((place / "named_summary.json").read_text())["node_figures"]
+    saved = read_run(str(place / "named"))
+    assert saved.jobs.nodes is not None
+    assert saved.jobs.nodes.figures() == found
+    # a, b, f and h are on nodes 0 and 1, and f on 2; c, d, e and g on 2 and 3, until 90.
+    assert found["utilisation_of_main"] == (4 * 10 + 1 * 20 + 1 * 5 + 2 * 50) / (12 * 90)
+    assert found["utilisation_of_gpu"] == (2 * 30 + 2 * 15 + 4 * 10 + 2 * 50) / (8 * 90)
+    assert FIGURES["gpu_utilisation"] == found["gpu_utilisation"]
+
+
 def test_without_the_requests_of_jobs_the_summary_still_has_its_figures(place: Path, tmp_path: Path) -> None:
     for name in ("run_jobs.csv", "run_summary.json"):
         (tmp_path / name).write_text((place / name).read_text())
