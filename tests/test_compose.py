@@ -67,7 +67,8 @@ def test_every_policy_runs_with_the_batsim_options_of_all(policy: str, tmp_path:
         if policy in {"locality", "published_locality"}
         else "platforms/cluster32.xml"
     )  # nodes
-    options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
+    required = {"rl": "agent=pybatsched.gym:in_queue_order", "slurm": "slurm_conf=examples/slurm.conf"}
+    options = ["-o", required[policy]] if policy in required else []
     more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
     assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform, **more)[:2] == (0, 0)
     alone = (

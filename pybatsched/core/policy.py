@@ -85,6 +85,8 @@ class Policy:
     #: Options and values with which the policy registers profiles that communicate. The embedded simulator then has
     #: SimGrid's clock.
     communicates_if: ClassVar[Mapping[str, str]] = {}
+    #: An option that names the platform of a run, as ``-p`` does, if the user names none.
+    machine_option: ClassVar[str] = ""
     #: Set it if the policy parses the text of Batsim's --sched-cfg itself.
     reads_sched_config: ClassVar[bool] = False
     #: Set it if the policy handles jobs larger than the platform; else the engine rejects them.

@@ -17,6 +17,8 @@ from pybatsched.platform import xml
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
 
 _ENERGY = "-energy"
+#: The ending of files that describe a machine as slurm.conf does.
+SLURM_CONF = ".conf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ def find(name: str, *, energy: bool = False) -> Source:
         machine, variant = found
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
+    if name.endswith(SLURM_CONF):
+        return Source(name, None, platform_xml(machine_of(name)[0], Variant()))
     if not os.path.exists(name) and "/" not in name and "." not in name:  # noqa: PTH110  as above
         names = did_you_mean(name, _names(), f": expected a file, or one of the machines {_known()}")
         raise InputError(f"unknown platform {name!r:.80}{names}")
@@ -55,7 +59,11 @@ def find(name: str, *, energy: bool = False) -> Source:
 
 
 def machine_of(name: str) -> tuple[Machine, Variant]:
-    """Find a machine by name, ignoring files. Raises InputError that lists the names."""
+    """Find a machine by name, or that of a slurm.conf. Raises InputError that lists the names."""
+    if name.endswith(SLURM_CONF):
+        from pybatsched.machines.slurm_conf import machine_of_slurm, read_slurm_conf  # noqa: PLC0415  rarely needed
+
+        return machine_of_slurm(read_slurm_conf(Path(name))), Variant()
     found = variant_of(name)
     if found is None:
         raise InputError(f"unknown machine {name!r:.80}{did_you_mean(name, _names(), f'; expected one of {_known()}')}")

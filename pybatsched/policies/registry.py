@@ -52,6 +52,7 @@ INCLUDED: Final = {
     "locality": "pybatsched_schedulers.locality.policy:Locality",
     "reallocation": "pybatsched_schedulers.reallocation.policy:Reallocation",
     "rl": "pybatsched_schedulers.rl:Rl",
+    "slurm": "pybatsched_schedulers.slurm.policy:Slurm",
 }
 
 #: The option for the planned duration of jobs that have neither walltime nor estimate.
@@ -138,6 +139,10 @@ class PolicyPlan:
     trusted: bool = False
     recorded: Recorded = NOTHING_RECORDED
     fixed: bool = False
+
+    def option(self, name: str) -> Any:
+        """Return an option as the user has given it; None if it is not given."""
+        return self.given.get(name, self.from_file.get(name))
 
     def options_for(self, begins: SimulationBegins | None) -> Any:
         """Merge and check the options: ``-o`` over Batsim's over the file; `DefaultOptions` without any."""

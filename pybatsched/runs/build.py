@@ -105,6 +105,7 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
     options = replace(options, clock=clock or options.clock)
     machine = _with_seed(spec)
     if plan is not None:
+        machine = _with_platform(machine, plan)
         if machine.failures is not None:
             plan = simulator.with_failure_rule(plan, options, machine.failures)
         options = simulator.with_needs(options, plan)
@@ -171,6 +172,13 @@ def _with_seed(spec: RunSpec) -> MachineSpec:
     if failures is None or failures.seed is not None or spec.seed is None:
         return spec.machine
     return replace(spec.machine, failures=replace(failures, seed=spec.seed))
+
+
+def _with_platform(machine: MachineSpec, plan: PolicyPlan) -> MachineSpec:
+    """Return the machine, with the platform that an option of the policy names if the user names none."""
+    named = machine.platform or machine.nodes or machine.n_procs
+    path = None if named else plan.option(plan.source.cls.machine_option)
+    return machine if path is None else replace(machine, platform=str(path))
 
 
 def platform_of(spec: MachineSpec) -> Platform | None:

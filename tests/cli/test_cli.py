@@ -67,7 +67,7 @@ def test_policies() -> None:
     listed = run_cli("policies").stdout
     published = ["published_locality", "published_predictsim", "published_rlscheduler"]
     shipped = ["conservative", "dbf", "easy", "fcfs", "locality", *published]
-    shipped += ["reallocation", "redirection", "rl", "ujf", "ujfb"]
+    shipped += ["reallocation", "redirection", "rl", "slurm", "ujf", "ujfb"]
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown

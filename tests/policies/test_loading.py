@@ -322,7 +322,7 @@ def test_configuration_files_of_the_owner_may_name_files(file: File, place: Path
 
 def test_workloads_and_summaries_run_nothing(file: File, place: Path) -> None:
     for policy in registry.available():
-        if "locality" not in policy:  # these need a platform with nodes
+        if "locality" not in policy and policy != "slurm":  # these need a machine with nodes
             agent = ("-o", "agent=pybatsched.gym:in_queue_order") if policy == "rl" else ()
             assert simulate(place, "-e", policy, *agent, policy=policy).returncode == 0
     summary = json.loads((place / "easy_summary.json").read_text())

@@ -137,6 +137,24 @@ def add_policy(group: Group, *, required: bool) -> None:
     add_settings(group, PolicySpec, ["policy"], required=["policy"] if required else [])
     add_options(group, "an option of the policy; the value is read as JSON, else as text (repeatable)")
     add_settings(group, PolicySpec, ["config", "host_reservations", "node_partitions"])
+    for name, text in _OF_SLURM.items():
+        group.add_argument(f"--{name.replace('_', '-')}", action=_OptionOfSlurm, metavar="FILE", help=text)
+
+
+#: Options of policy slurm that are also options of commands, with their help.
+_OF_SLURM = {
+    "slurm_conf": "policy slurm on the machine of this slurm.conf (as --policy slurm -o slurm_conf=FILE)",
+    "associations": "its accounts, shares and limits: a file of `sacctmgr dump` (as -o associations=FILE)",
+    "qos": "its QOS: a file of `sacctmgr show qos -P` (as -o qos=FILE)",
+}
+
+
+class _OptionOfSlurm(argparse.Action):
+    """Add an option of the policy, and choose policy slurm unless another one is named."""
+
+    def __call__(self, _parser: object, namespace: argparse.Namespace, value: Any, _option: object = None) -> None:
+        namespace.options = [*namespace.options, f"{self.dest}={value}"]
+        namespace.policy = namespace.policy or "slurm"
 
 
 def policy_spec(args: argparse.Namespace) -> PolicySpec:

@@ -1,5 +1,6 @@
 """A cluster's slurm.conf and gres.conf: its nodes, its partitions, and the parameters of its scheduler."""
 
+from pybatsched.machines.slurm_conf.machine import machine_of_slurm as machine_of_slurm
 from pybatsched.machines.slurm_conf.reader import (
     NodeSpec as NodeSpec,
     Partition as Partition,

@@ -135,7 +135,7 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
             (
                 f"{LOCAL}policy conservative: unknown option 'foo' (from its options); "
                 "expected one of: order, assume_walltime, placement, compression, predict, correct, on_failure, "
-                "expected_repair_s, host_reservations"
+                "expected_repair_s, host_reservations, node_partitions"
             ),
         ),
     ],

@@ -1,0 +1,308 @@
+"""Slurm as a policy: the controller of `slurmctld` with its clocks, on Batsim or the embedded simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    BatsimFeature,
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    InputError,
+    Job,
+    KillJob,
+    NodePart,
+    Options,
+    Policy,
+    Reason,
+    RejectJob,
+    Requeue,
+    nodes_of,
+    slurm_conf as sc,
+)
+from pybatsched_schedulers.slurm.accounts import read_accounts
+from pybatsched_schedulers.slurm.backfill import BackfillPass
+from pybatsched_schedulers.slurm.clocks import Clocks
+from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, PreemptedJob, StartedJob, machine_of
+from pybatsched_schedulers.slurm.main_pass import MainPass
+from pybatsched_schedulers.slurm.priority import PriorityEngine
+from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
+
+if TYPE_CHECKING:
+    from pybatsched import Cluster, IntervalSet, Nodes
+    from pybatsched_schedulers.slurm.jobs import Record
+
+#: After the end of a job its nodes answer after this time, and a main pass after an epilog comes after the other.
+_ANSWER_S = 0.01
+_EPILOG_S = 0.03
+
+
+class SlurmOptions(Options):
+    """Options of the policy."""
+
+    slurm_conf: str = Field(description="the cluster's slurm.conf")
+    associations: str | None = Field(
+        default=None,
+        description="accounts, shares and limits: a file of `sacctmgr dump` or `show assoc -P` (default: none)",
+    )
+    qos: str | None = Field(default=None, description="QOS: a file of `sacctmgr show qos -P` (default: none)")
+    sshare: str | None = Field(
+        default=None, description="usage at the start: a file of `sshare -a -l -P` (default: no usage)"
+    )
+    exact: bool = Field(
+        default=False, description="run both passes at every event, without the clocks and delays of a real slurmctld"
+    )
+    seed: int = Field(default=0, description="the phases of the clocks", ge=0)
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True
+    )  # the names of parameters of slurm.conf, which replace its own
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters that replace those of slurm.conf."""
+        return {name: str(value) for name, value in (self.model_extra or {}).items()}
+
+
+class Slurm(Policy):
+    """Decides as slurmctld does: main pass, backfill, priorities, limits and preemption from slurm.conf."""
+
+    Options: ClassVar[type[Any]] = SlurmOptions
+    JobFields: ClassVar[type[Any]] = SlurmFields
+    machine_option = "slurm_conf"
+    needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the configuration, and find its nodes among the processors."""
+        options: SlurmOptions = self.options
+        self._conf = conf = sc.read_slurm_conf(Path(options.slurm_conf), options.parameters)
+        self._accounts = accounts = None
+        if options.associations is not None or options.qos is not None:
+            self._accounts = accounts = read_accounts(
+                Path(options.associations or ""), None if options.qos is None else Path(options.qos)
+            )
+        self._machine = _machine_of(cluster, conf, options.slurm_conf)
+        self._controller = Controller(conf, accounts, self._machine)
+        self._partition = cluster.add_partition("all", cluster.procs)
+        self._makes = RecordMaker(conf, accounts)
+        self._priorities = PriorityEngine(conf, accounts)
+        self._clocks: Clocks | None = None
+        self._job_of: dict[tuple[int, int | None], Job] = {}  # by the number of a job or array, and its task
+        self._record_of: dict[str, Record] = {}  # by the id of a job; a waiting task has that of its array
+        self._arrays: dict[str, Record] = {}  # by the id of an array: its last record
+        self._refused: list[RejectJob] = []
+        self._answers: list[tuple[float, Record]] = []  # when nodes of ended jobs answer
+        self._called_at = -math.inf
+        self._next_update: float | None = None
+        self._has_changed = False
+        self._plans: dict[Record, float] = {}  # expected starts
+        self._counts = dict.fromkeys(("n_started_by_main", "n_started_by_backfill", "n_preempted"), 0)
+
+    # --- what happened ---
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Put a job into the list, or a task into its array."""
+        self._update_priorities(now)
+        try:
+            record = self._makes.record(job, math.floor(now))
+        except SubmissionError as error:
+            self._refused.append(RejectJob(job.id, reason=str(error)))
+            return
+        array = str(job.fields.get("array", ""))
+        rest = self._arrays.get(array) if array else None
+        if rest is not None and rest.tasks and _are_alike(rest, record):
+            record, task = rest, rest.tasks[-1] + 1
+            self._controller.jobs.add_task(rest, task)
+        else:
+            task = None
+            if array:
+                task, record.array_id, record.tasks = 0, record.id, [0]
+                self._arrays[array] = record
+            self._controller.submit(record)
+            self._priorities.submitted(record, math.floor(now))
+        self._job_of[record.id, task] = job
+        self._record_of[job.id] = record
+        self._ask(now)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Free what a job held; its nodes answer a moment later."""
+        record = self._record_of.pop(job.id, None)
+        if record is None:
+            return
+        self._update_priorities(now)
+        del self._job_of[record.array_id or record.id, record.task]
+        if record.placement is None:  # it ended before it could be preempted
+            self._controller.nodes_answered(record)
+            self._controller.jobs.drop(record)
+        else:
+            self._priorities.ended(record, math.floor(now))
+            self._controller.end(record)
+            self._answers.append((now if self.options.exact else now + _ANSWER_S, record))
+            if self._conf.has_epilog and self._clocks is not None:
+                self._clocks.ask_at_once(now + _EPILOG_S)
+        self._ask(now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Let the nodes of a preempted job be used again."""
+        record = self._record_of[job.id]
+        self._controller.nodes_answered(record)
+        if record.placement is not None:  # it was cancelled
+            del self._record_of[job.id], self._job_of[record.array_id or record.id, record.task]
+        if self._clocks is not None:
+            self._clocks.ask_at_once(now)
+        self._ask(now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Use only nodes of which all processors are available."""
+        away = self._partition.away
+        self._controller.down = self._machine.within(away)
+        self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        self._has_changed = True
+        if self._clocks is not None:
+            self._clocks.ask(now)
+
+    def _update_priorities(self, now: float) -> None:
+        """Update priorities for all periods that have passed, and the clocks."""
+        options: SlurmOptions = self.options
+        if self._next_update is None:
+            period_s = self._conf.priorities.calc_period_s
+            if not options.exact:
+                self._clocks = Clocks(self._conf.scheduling, options.seed, now)
+            self._next_update = now + (0 if options.exact else period_s * Random(options.seed).random())  # noqa: S311
+        while self._next_update <= now:
+            jobs = self._controller.jobs
+            self._priorities.update(list(jobs.waiting.values()), jobs.running, math.floor(self._next_update))
+            self._next_update += self._conf.priorities.calc_period_s
+            if jobs.waiting:
+                self._ask(now)
+
+    # --- decisions ---
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Run the passes that are due."""
+        self._update_priorities(now)
+        while self._answers and self._answers[0][0] <= now:
+            self._controller.nodes_answered(self._answers.pop(0)[1])
+        yield from self._refused
+        self._refused = []
+        clocks = self._clocks
+        if clocks is None:
+            if self._has_changed:
+                self._has_changed = False
+                yield from self._carry_out(MainPass(self._controller, now).run(), now)
+                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
+        else:
+            if clocks.next_main() <= now + HALF_TICK:
+                depth = None if clocks.main_ran(now) else self._conf.scheduling.default_queue_depth
+                yield from self._carry_out(MainPass(self._controller, now, depth).run(), now)
+            if clocks.next_backfill() <= now + HALF_TICK:
+                self._plans = {}
+                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
+                clocks.backfill_ran(now)
+        yield from self._calls(now)
+
+    def _calls(self, now: float) -> Iterator[Decision]:
+        waiting = self._controller.jobs.waiting
+        if not waiting:
+            return
+        assert self._next_update is not None
+        at = min((one.eligible_at for one in waiting.values() if one.eligible_at > now), default=math.inf)
+        if self._clocks is not None:
+            at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
+        if self._conf.priorities.type == "multifactor":
+            at = min(at, self._next_update)
+        at = max(at, now + TICK)
+        if at < math.inf and not now + HALF_TICK < self._called_at <= at + HALF_TICK:
+            self._called_at = at
+            yield CallMeLater(at)
+
+    def _carry_out(self, found: Iterable[StartedJob | PreemptedJob | ExpectedStart], now: float) -> Iterator[Decision]:
+        for one in found:
+            if isinstance(one, StartedJob):
+                yield self._start(one)
+            elif isinstance(one, PreemptedJob):
+                self._counts["n_preempted"] += 1
+                self._priorities.ended(one.victim, math.floor(now))
+                job, by = self._job(one.victim), self._job(one.by)
+                if self._controller.cancels(one.victim):
+                    yield KillJob((job.id,), reason=("preempted for {}", by.id))
+                else:
+                    yield Requeue(job.id, by=by.id, reason=("preempted for {}", by.id))
+            else:
+                self._plans[one.record] = one.start_at
+
+    def _job(self, record: Record) -> Job:
+        task = record.task if record.task is not None else record.tasks[0] if record.tasks else None
+        return self._job_of[record.array_id or record.id, task]
+
+    def _start(self, start: StartedJob) -> Decision:
+        record, placement = start.record, start.record.placement
+        assert placement is not None
+        job = self._job(record)
+        self._record_of[job.id] = record
+        self._counts[f"n_started_by_{start.by}"] += 1
+        parts, left = [], job.n_procs
+        for i, (node, n_cpus) in enumerate(zip(placement.nodes, placement.cpus, strict=True)):
+            n = min(n_cpus, left - (len(placement.nodes) - i - 1))
+            parts.append(NodePart(node, n))
+            left -= n
+        procs = self._machine.procs_of(parts, self._partition.free)
+        return ExecuteJob(job.id, procs, reason=f"{start.by} pass, priority {math.floor(record.priority)}")
+
+    # --- answers ---
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return Slurm's reason, and when backfill expects the job to start."""
+        record = self._record_of.get(job.id)
+        if record is None:
+            return super().why_waiting(job, now)
+        at = self._plans.get(record)
+        return record.reason if at is None else ("{}, expected to start at {}", record.reason, at)
+
+    def remarks(self) -> Iterable[str]:
+        """List what is in the configuration and has no effect here."""
+        for one in (*self._conf.unsupported, *(self._accounts.unsupported if self._accounts else ())):
+            yield f"{one.name}={one.value} is not simulated: {one.effect}"
+
+    def figures(self) -> Mapping[str, float]:
+        """Count the starts of both passes, and preemptions."""
+        return self._counts
+
+
+def _are_alike(rest: Record, record: Record) -> bool:
+    """Return whether a new task can be one of the waiting tasks of an array."""
+    return (rest.request, rest.partition, rest.limit_s, rest.qos, rest.nice) == (
+        record.request,
+        record.partition,
+        record.limit_s,
+        record.qos,
+        record.nice,
+    )
+
+
+def _machine_of(cluster: Cluster, conf: sc.SlurmConf, path: str) -> Nodes:
+    """Return the nodes of a configuration with the processors of the platform. Raises InputError if they differ."""
+    found = nodes_of(cluster).nodes
+    if len(found) != len(conf.nodes):
+        raise InputError(
+            f"{path}: it has {len(conf.nodes):,} nodes, the platform {len(found):,}; expected the same number. "
+            f"`pybatsched platform generate --slurm-conf {path}` writes the platform"
+        )
+    for node, expected in zip(found, conf.nodes, strict=True):
+        if node.n_cores != expected.n_cpus:
+            raise InputError(
+                f"{path}: node {expected.name} has {expected.n_cpus} CPUs, node {node.name} of the platform "
+                f"{node.n_cores}; expected the same number"
+            )
+    return machine_of(conf, [node.procs for node in found])

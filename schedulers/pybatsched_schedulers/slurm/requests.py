@@ -1,0 +1,114 @@
+"""What the jobs of a workload ask for, as slurmctld would see it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from pybatsched import JobFields, slurm_conf as sc
+from pybatsched_schedulers.slurm.jobs import Record, Request
+
+if TYPE_CHECKING:
+    from pybatsched import Job
+    from pybatsched_schedulers.slurm.accounts import Accounts
+
+#: The MB of one GB, as in Slurm.
+_GB = 1024
+
+
+class SlurmFields(JobFields):
+    """The fields of jobs that the policy reads besides those for nodes. Logs of Slurm have them."""
+
+    user: Any = None
+    account: str = Field("", description="the name of an account")
+    partition: str = Field("", description="the name of a partition")
+    qos: str = Field("", description="the name of a QOS")
+    nice: float = Field(0, description="a number that is subtracted from the priority")
+    array: int | str = Field("", description="the id of an array")
+    reservation: str = Field("", description="the name of a reservation")
+
+
+class SubmissionError(Exception):
+    """A job that Slurm does not accept at submission, with its reason."""
+
+
+class RecordMaker:
+    """Makes the records of submitted jobs. Ids are numbers in the order of submission."""
+
+    def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None) -> None:
+        self._conf, self._accounts = conf, accounts
+        self._default = next((one for one in conf.partitions.values() if one.is_default), None)
+        self._n = 0
+
+    def record(self, job: Job, now: int) -> Record:
+        """Return the record of a job. Raises SubmissionError if Slurm would not accept it."""
+        fields, conf = job.fields, self._conf
+        partition = self._partition(str(fields.get("partition") or ""))
+        request = self._request(job, partition)
+        limit_s = job.walltime if job.walltime is not None else partition.default_time_s or partition.max_time_s
+        if conf.enforce_part_limits != "NO":
+            if limit_s > partition.max_time_s:
+                raise SubmissionError("PartitionTimeLimit")
+            if partition.max_nodes and request.min_nodes > partition.max_nodes:
+                raise SubmissionError("PartitionNodeLimit")
+        user, account = str(fields.get("user", "")), str(fields.get("account") or "")
+        association = qos = None
+        if self._accounts is not None:
+            association = self._accounts.find(user, account, partition.name)
+            if association is None and "associations" in conf.enforce:
+                raise SubmissionError("InvalidAccount")
+            name = str(fields.get("qos") or "") or (association.default_qos if association else "") or "normal"
+            qos = self._accounts.qos.get(name)
+            if qos is None and "qos" in conf.enforce:
+                raise SubmissionError("InvalidQOS")
+        self._n += 1
+        return Record(
+            id=self._n,
+            request=request,
+            partition=partition,
+            limit_s=limit_s,
+            submit_at=now,
+            user=user,
+            association=association,
+            qos=qos,
+            nice=int(fields.get("nice") or 0),
+            eligible_at=now,
+            reservation=str(fields.get("reservation") or ""),
+        )
+
+    def _partition(self, names: str) -> sc.Partition:
+        found = [self._conf.partitions.get(name) for name in names.split(",") if name]
+        partition = max((one for one in found if one is not None), key=lambda one: one.tier, default=None)
+        if partition is None:
+            if found or self._default is None:
+                raise SubmissionError("PartitionName")
+            partition = self._default
+        return partition
+
+    def _request(self, job: Job, partition: sc.Partition) -> Request:
+        fields, conf = job.fields, self._conf
+        fewest, _, most = str(fields.get("n_nodes", fields.get("nodes", "")) or "").partition("-")
+        min_nodes = int(fewest or 1)
+        cpu_memory = float(fields.get("memory_gb") or 0) * _GB
+        node_memory = float(fields.get("node_memory_gb") or 0) * _GB
+        if not cpu_memory and not node_memory:
+            node_memory = partition.def_mem_per_node or conf.def_mem_per_node
+            cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
+        gpu_type, _, n_gpus = str(fields.get("gpus_per_node") or "").rpartition(":")
+        if not n_gpus and fields.get("gpus"):
+            gpu_type, _, in_all = str(fields["gpus"]).rpartition(":")
+            n_gpus = str(math.ceil(int(in_all) / min_nodes))
+        return Request(
+            min_nodes=min_nodes,
+            max_nodes=int(most or fewest or 0),
+            n_tasks=job.n_procs,
+            tasks_per_node=int(fields.get("cores_per_node") or 0),
+            cpu_memory=round(cpu_memory),
+            node_memory=round(node_memory),
+            gpus_per_node=int(n_gpus or 0),
+            gpu_type=gpu_type,
+            exclusive=bool(fields.get("exclusive")),
+            features=str(fields.get("features") or ""),
+        )
