@@ -24,6 +24,7 @@ from pybatsched import (
     CallMeLater,
     Decision,
     Entry,
+    FreeNodes,
     IntervalSet,
     Job,
     LocalScheduler,
@@ -38,7 +39,7 @@ from pybatsched import (
 )
 
 if TYPE_CHECKING:
-    from pybatsched import FreeNodes, NodePart, NodeRequest, Nodes, Partition, QueueOptions
+    from pybatsched import NodePart, NodeRequest, Nodes, Partition, QueueOptions
 
 
 #: The rank of jobs in front of the queue if partitions have priorities: ranks are then pairs.
@@ -69,6 +70,16 @@ class FcfsOnNodes(LocalScheduler):
     def request(self, job: Job) -> NodeRequest:
         """Return what a job requests of nodes."""
         return self.nodes.requests.get(job.id, PLAIN)
+
+    def refusal(self, job: Job, *, restarted: bool = False) -> Reason | None:
+        """Return why the job can never start here; None if it can. O(nodes) if machines are lost for good."""
+        reason, partition = super().refusal(job, restarted=restarted), self.partition
+        if reason is None and partition.machines_settled and partition.lost:
+            left = FreeNodes(self.nodes)
+            left.count_cores(self.nodes.parts_of(partition.procs - partition.lost))
+            if left.fit(self.request(job), job.n_procs, "fewest", among=self._among) is None:
+                return "can never fit: processors {} do not come back", partition.lost
+        return reason
 
     def fit(self, job: Job, now: float) -> list[NodePart] | None:
         """Return the nodes on which a job can start now, with the cores on each; None if it does not fit."""
@@ -248,13 +259,13 @@ class EasyOnNodes(FcfsOnNodes):
         """
         head = entry.job
         span_s = self.span_s(head)
-        for at, free, procs in self._releases():
+        for at, free, procs in self._releases(now):
             usable = self._around_windows(free, procs, max(at, now), span_s) if self.partition.upcoming else free
             if usable.fit(self.request(head), head.n_procs, "fewest", among=self._among) is not None:
                 return Head(entry, max(at, now), free)
         return Head(entry, math.inf, self.nodes.free)
 
-    def _releases(self) -> Iterator[tuple[float, FreeNodes, IntervalSet]]:
+    def _releases(self, now: float) -> Iterator[tuple[float, FreeNodes, IntervalSet]]:
         """Yield each time at which something is expected to become free, and what is free from then on.
 
         The set of free processors is kept only if hosts are reserved. The caller does not change what is free.
@@ -264,7 +275,8 @@ class EasyOnNodes(FcfsOnNodes):
         steps: Iterable[tuple[float, Job | IntervalSet]]
         steps = ((job.segment.expected_end_at, job) for job in partition.running_jobs)
         if partition.returning:
-            steps = sorted([*steps, *partition.returning], key=_first)
+            known = (one for one in partition.returning if one[0] > now)  # of others the return is not known
+            steps = sorted([*steps, *known], key=_first)
         for step_at, step in steps:
             if step_at > at > -math.inf:
                 yield at, free, procs
@@ -294,6 +306,10 @@ class EasyOnNodes(FcfsOnNodes):
         if head is not None and job is not head.entry.job and self.fit(job, now) is not None:
             return "would delay {}, which is expected to start at {}", head.entry.job.id, head.at
         return self.missing(job, now)
+
+
+def _start_of(booking: NodeBooking) -> float:
+    return booking.start_at
 
 
 def _first(step: tuple[float, Job | IntervalSet]) -> float:
@@ -406,10 +422,9 @@ class ConservativeOnNodes(FcfsOnNodes):
         for job in partition.running_jobs:
             self._follow(job)
         for at, procs in partition.returning:
-            parts = nodes.parts_of(procs & partition.away)
-            self._profile.end(
-                max(at, round(now + TICK, 6)), [NodeShare(*part, 0, ()) for part in parts], exclusive=False
-            )
+            if at > now:  # else it is not known when they return
+                parts = nodes.parts_of(procs & partition.away)
+                self._profile.end(at, [NodeShare(*part, 0, ()) for part in parts], exclusive=False)
         for window in partition.upcoming:
             shares = tuple(NodeShare(*part, 0, ()) for part in nodes.parts_of(window.procs & partition.procs))
             self._profile.book(NodeBooking(window.start_at, window.end_at, (), shares))
@@ -446,7 +461,10 @@ class ConservativeOnNodes(FcfsOnNodes):
         if segment.partition is not self.partition or segment.procs is None:
             self._must_rebuild = True
             return
-        self._held[job.id] = shares = self.nodes.held[job.id]
+        shares = self._held[job.id] = self.nodes.held[job.id]
+        if self.partition.n_away:  # absent processors do not come back at its end
+            absent = dict(self.nodes.parts_of(segment.procs & self.partition.away))
+            shares = tuple(share._replace(n_cores=share.n_cores - absent.get(share.node, 0)) for share in shares)
         self._ends[job.id] = self._profile.end(segment.expected_end_at, shares, exclusive=self.request(job).exclusive)
 
     def _compress(self, now: float) -> None:
@@ -473,10 +491,26 @@ class ConservativeOnNodes(FcfsOnNodes):
         """Request a call at the next planned start, if it may come without another event."""
         if self._compresses and not (self.partition.upcoming or self.partition.returning):
             return
-        at = min((booking.start_at for booking in self._plans.values()), default=math.inf)
-        if now < at < math.inf and at not in self._called_at:
+        at = self._next_start(now)
+        if at < math.inf and at not in self._called_at:
             self._called_at = {one for one in self._called_at if one > now} | {at}
             yield CallMeLater(at, reason="a planned start")
+
+    def _next_start(self, now: float) -> float:
+        """Return the next planned start that does not depend on a job past its estimate. O(queue log queue).
+
+        A start at the next tick depends on such a job, and so does one at the planned end of a job that starts then,
+        and so on. They move with the clock.
+        """
+        running, soon = self.partition.running_jobs, round(now + TICK, 6)
+        is_late = bool(running) and running[0].segment.expected_end_at <= now
+        postponed = {soon} if is_late else set()
+        for booking in sorted(self._plans.values(), key=_start_of):
+            if booking.start_at in postponed:
+                postponed.add(booking.end_at)
+            elif booking.start_at > now:
+                return booking.start_at
+        return math.inf
 
     # --- queries ---
 

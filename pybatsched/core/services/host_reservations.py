@@ -21,6 +21,7 @@ from pybatsched.core.cluster import Window
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.nodes import PLAIN
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError
 
@@ -289,14 +290,29 @@ class HostReservations(Service):
         for job in self._failures.running():
             if job.procs is not None:
                 free = free - job.procs
-        while one.waiting and one.waiting[0].n_procs <= len(free):
-            job = one.waiting.pop(0)
+        while one.waiting:
+            job = one.waiting[0]
+            procs = self._place(job, job.n_procs, free)
+            if not procs:
+                return
+            one.waiting.pop(0)
             if job.estimate is None or instant(now, job.estimate) > window.end_at + HALF_TICK:
                 self._put_off(one, job, now, ("would not end by the end of reservation {}", one.spec.name))
                 continue
-            procs = free.first(job.n_procs)
             free = free - procs
             self._actions.start_beside(job, procs, ("reservation {}", one.spec.name))
+
+    def _place(self, job: Job, n: int, free: IntervalSet) -> IntervalSet:
+        """Return n of these free processors for a job; none if it does not fit. Nodes have what it requests."""
+        nodes = self._cluster.nodes
+        if n > len(free):
+            return EMPTY
+        if nodes is None:
+            return free.first(n)
+        now_free = nodes.free.copy()
+        now_free.count_cores(nodes.parts_of(free))
+        parts = now_free.fit(nodes.requests.get(job.id, PLAIN), n, "order")
+        return EMPTY if parts is None else nodes.procs_of(parts, free)
 
     def admit(self, job: Job, decision: d.ExecuteJob) -> d.ExecuteJob | None:
         """Return the decision, with other processors if it would break a reservation; None if it is delayed. O(k)."""
@@ -309,7 +325,7 @@ class HostReservations(Service):
             return decision
         kept = decision.procs & usable
         more, n = usable - kept, len(decision.procs) - len(kept)
-        if self.takes_any_procs and decision.mapping is None and n <= len(more):
+        if self.takes_any_procs and decision.mapping is None and n <= len(more) and self._cluster.nodes is None:
             procs = kept | more.first(n)
             self._taken = self._taken | (procs - decision.procs - self._left)
             self._left = (self._left | (decision.procs - procs)) - procs
@@ -349,9 +365,11 @@ class HostReservations(Service):
         if partition is not None:
             usable = partition.free_for(now, math.inf if job.estimate is None else job.estimate)
             n = len(decision.procs)
-            procs = decision.procs if decision.procs.issubset(usable) else EMPTY
-            if not procs and self.takes_any_procs and decision.mapping is None and n <= len(usable):
-                procs = usable.first(n)
+            procs = decision.procs & usable
+            nodes = self._cluster.nodes
+            if len(procs) < n or (nodes is not None and nodes.problem(nodes.requests.get(job.id, PLAIN), procs)):
+                may_move = self.takes_any_procs and decision.mapping is None
+                procs = self._place(job, n, usable) if may_move else EMPTY
             if procs:
                 self._actions.carry_out(replace(decision, procs=procs, timestamp=None))
                 return

@@ -34,8 +34,9 @@ class Promises:
         #: Jobs of a grid are submitted again, and those of a group reduced by kills are put in front of others.
         self._shadows: dict[str, float] = {}
         is_first_come = scene.options.get("order", "fcfs") == "fcfs"
-        self._looks_at_heads = scene.is_honest and scene.policy == "easy" and is_first_come
-        self._looks_at_starts = scene.is_honest and scene.policy in {"fcfs", "conservative", "redirection"}
+        is_simple = scene.is_honest and not scene.has_nodes
+        self._looks_at_heads = is_simple and scene.policy == "easy" and is_first_come
+        self._looks_at_starts = is_simple and scene.policy in {"fcfs", "conservative", "redirection"}
 
     def look(self, engine: Engine, now: float) -> None:
         """Look at all queues after a message."""

@@ -17,7 +17,8 @@ from pybatsched.core.instants import TICK
 from pybatsched.policies import registry
 from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.cases import Dice
-from reliability.soak.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
+from reliability.soak import nodes_in_scenes as on_nodes
+from reliability.soak.scenes import DELAY, FAILS, ON_NODES, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
 POLICIES: Final = (
     "fcfs", "easy", "conservative", "redirection", "dbf", "ujf", "ujfb", "locality", "reallocation", "rl",
@@ -28,7 +29,7 @@ REGISTERING: Final = frozenset(("redirection", "ujfb", "locality", "reallocation
 _PLANNING: Final = frozenset(("conservative", "dbf", "ujfb"))
 _ORDERS: Final = (*NAMED_ORDERS, *ALIASES, "estimate / procs", "-max(wait, 60) * procs / estimate")
 _FIXED_ORDERS: Final = tuple(order for order in _ORDERS if not parse_order(order).varies)
-_NODES: Final = (
+_FILE_NODES: Final = (
     Machine((SMALL,)),
     Machine((SMALL,) * 3),
     Machine((FileNode(2, 16, 0.25),) * 4),
@@ -49,6 +50,7 @@ _BANDWIDTH: Final = "fs_bw_gbps"
 #: When scenes begin that begin late.
 _LATE_BEGIN: Final = 1e9
 _HEAD, _OPTIONS, _JOB, _FAULT = (st.binary(min_size=n, max_size=n) for n in (37, 24, 28, 14))
+_NODES_HEAD, _REQUEST = (st.binary(min_size=n, max_size=n) for n in (on_nodes.N_BYTES, on_nodes.N_OF_JOB))
 _JOBS, _MORE_JOBS = (st.lists(_JOB, min_size=low, max_size=high) for low, high in ((1, 12), (0, 40)))
 _FAULTS: Final = st.lists(_FAULT, max_size=4)
 _KINDS_OF_FAULTS: Final = ("kill", "outage", "outage", "outage", "kill", "drain", "reservation", "late")
@@ -99,6 +101,18 @@ def scenes(draw: st.DrawFn, policy: str) -> Scene:
             jobs = [_in_reservation(job, tables, dice) for job, dice in zip(jobs, rows, strict=True)]
     if head.chance(35):
         jobs = [_with_checkpoints(job, dice) for job, dice in zip(jobs, rows, strict=True)]
+    if policy in ON_NODES and ground.n_procs < 100:
+        dice = Dice(draw(_NODES_HEAD))
+        if dice.chance(40):
+            ground = ground._replace(hosts=on_nodes.hosts_of(ground.n_procs, dice))
+            if dice.chance(60):
+                options["node_partitions"] = on_nodes.partitions_of(ground.hosts, ground.span, dice)
+            requests = [Dice(draw(_REQUEST)) for _ in jobs]
+            is_parted = "node_partitions" in options
+            jobs = [
+                on_nodes.with_request(job, one, in_partitions=is_parted)
+                for job, one in zip(jobs, requests, strict=True)
+            ]
     return Scene(
         policy,
         ground.n_procs,
@@ -122,7 +136,7 @@ def _ground(policy: str, dice: Dice) -> _Ground:
     # At 1e9 s a double has no more than seven decimals: too few for spans of microseconds.
     begin = dice.choice([0.0] * 6 + [_LATE_BEGIN if unit > 1e-6 else 0.0] * 2 + [12_345.678901])
     if policy == "locality":
-        machine = dice.choice(_NODES)
+        machine = dice.choice(_FILE_NODES)
         hosts = tuple(machine.hosts)
         if dice.chance(20):  # then the option bandwidth has it
             hosts = tuple({key: text for key, text in host.items() if key != _BANDWIDTH} for host in hosts)
@@ -247,7 +261,9 @@ _VALUES: Final[dict[str, list[Any]]] = {
     "threshold": [0, 0.1, 1, 60],
 }
 #: Options of every policy, and those of SimGrid's clock, which the soak does not use.
-_APART: Final = frozenset(("predict", "correct", "on_failure", "expected_repair_s", "host_reservations", "loads"))
+_APART: Final = frozenset(
+    ("predict", "correct", "on_failure", "expected_repair_s", "host_reservations", "node_partitions", "loads")
+)
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:

@@ -24,6 +24,8 @@ OTHER: Final = "other"
 #: What jobs do: wait; wait and fail; compute; wait twice half as long.
 DELAY, FAILS, WORK, PARTS = "delay", "fails", "work", "parts"
 _SPEED: Final = 1e9
+#: Policies that plan nodes with memory and GPUs.
+ON_NODES: Final = frozenset(("fcfs", "easy", "conservative"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,11 @@ class Scene:
     def reservations(self) -> tuple[Mapping[str, Any], ...]:
         """The reservations of hosts."""
         return tuple(self.options.get("host_reservations") or ())
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether jobs may request memory, GPUs and nodes, which are counted."""
+        return self.policy in ON_NODES and any("node" in host for host in self.hosts)
 
     def scenario(self) -> Scenario:
         """Return the inputs of the simulation."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
+from reliability.soak.nodes_in_scenes import node_problems
 from reliability.soak.scene_runs import Fate
 from reliability.soak.scenes import FAILS, OTHER, WORK, Job, Scene
 
@@ -27,6 +28,7 @@ def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
     """Return what is wrong with a schedule."""
     rows, problems = lineages(scene, fates)
     problems += _processors(scene, fates)
+    problems += _nodes(scene, fates)
     if not problems:
         for job in scene.jobs:
             problems += _one_job(scene, job, rows[job.id])
@@ -131,6 +133,18 @@ def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
             yield from _runs_on(scene, held, outage.procs, outage.at, "which has failed")
     for table in scene.reservations:
         yield from _reserved(scene, held, fates, table)
+
+
+def _nodes(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
+    """Look for jobs on wrong nodes, and for nodes whose memory or GPUs are overcommitted."""
+    if scene.has_nodes:
+        by_id = {job.id: job for job in scene.jobs}
+        ran = [
+            (fate.start, fate.end, fate.procs, name, by_id[fields_of(fate.note).get("parent", name)])
+            for name, fate in fates.items()
+            if fate.start >= 0
+        ]
+        yield from node_problems(scene.hosts, scene.options.get("node_partitions"), ran)
 
 
 #: For each processor: start, end and name of each job on it, in order.
@@ -263,7 +277,7 @@ def _requeues(scene: Scene, chain: list[Fate]) -> int:
 
 def _rejected(scene: Scene, job: Job) -> Iterator[str]:
     """Check the reason of a rejection: a job that can run is not rejected, if all machines come back."""
-    if "reservation" in job.fields:
+    if "reservation" in job.fields or scene.has_nodes:
         return
     rule, options = scene.policy, scene.options
     if rule == "redirection":  # all jobs come to the principal group
@@ -298,7 +312,7 @@ def _room(scene: Scene, job: Job) -> int:
 
 def _in_order(scene: Scene, rows: Rows) -> Iterator[str]:
     """First come, first served: no job starts before an earlier one."""
-    if scene.options.get("order", "fcfs") != "fcfs":
+    if scene.options.get("order", "fcfs") != "fcfs" or "node_partitions" in scene.options:
         return
     waiting = [job for job in scene.jobs if "reservation" not in job.fields]
     ran = [(job.at, rows[job.id][0].start, job.id) for job in waiting if rows[job.id][0].start >= 0]

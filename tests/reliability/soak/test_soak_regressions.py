@@ -8,6 +8,12 @@ from reliability.soak.checks import judge
 from reliability.soak.scenes import Job, Kill, Outage, Scene
 
 _NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
+
+
+def _gpu_node(number: int) -> dict[str, str]:
+    return {"node": f"n{number}", "memory_gb": "8", "gpus": "2"}
+
+
 _STOPPED = (
     Job("w0!0", at=0.0, n=3, s=10.0, fields={"walltime": 11}),
     Job("w0!1", at=7.0, n=1, s=1.0, fields={"walltime": 2.2, "urgent": True}),
@@ -109,6 +115,42 @@ SCENES = {
         ),
         options={"correct": "doubling", "predict": "mean2", "on_failure": "requeue_first", "expected_repair_s": 0.5},
         outages=(Outage(12.0, 15.0, "0"),), dynamic=True,
+    ),
+    # Cores of the absent processor came back twice in the plan: at its return, and at the end of its job.
+    "conservative plans a job on a processor that is away": Scene(
+        "conservative", 3,
+        tuple(Job(f"w0!{i}", at=0.0, n=n, s=30.0, fields={"walltime": 40.0}) for i, n in enumerate((1, 1, 2))),
+        options={"expected_repair_s": 20.0, "node_partitions": "p: n1-n2, default; q: n0-n2"},
+        hosts=({"node": "n0", "memory_gb": "8"}, {"node": "n1", "memory_gb": "8"}, {"node": "n2", "memory_gb": "8"}),
+        outages=(Outage(9.0371, 12.0371, "1"),),
+    ),
+    # A start behind a job past its estimate moved with the clock, and was called for.
+    "conservative on nodes does not call for starts behind a late job": Scene(
+        "conservative", 1,
+        (
+            *(Job(f"w0!{i}", at=0.0, n=1, s=1.0, fields={"memory_gb": 1}) for i in range(3)),
+            Job("w0!3", at=0.0, n=1, s=1.0, fields={"estimate": 0.5}),
+            Job("w0!4", at=0.0, n=1, s=1.0, fields={"walltime": 1.0}),
+        ),
+        options={"compression": False}, hosts=({"node": "n0", "memory_gb": "8"},),
+    ),
+    # There were three processors left, but only two with GPUs.
+    "a job is rejected if the GPUs that it requests are lost for good": Scene(
+        "easy", 4, (Job("w0!0", at=30.0, n=3, s=1.0, fields={"walltime": 2.0, "gpus_per_node": 1}),),
+        hosts=({"node": "n0", "memory_gb": "8"}, *(_gpu_node(i) for i in (1, 2, 3))),
+        outages=(Outage(0.0, None, "3"),),
+    ),
+    # It got the lowest processors of its reservation, which were in no partition of the job.
+    "a job of a reservation runs in its partition": Scene(
+        "fcfs", 4,
+        (Job("w0!0", at=0.0, n=1, s=1.0, fields={"walltime": 2.0, "user": "bob", "reservation": "r0"}),),
+        options={
+            "host_reservations": [{
+                "name": "r0", "start": 1.0, "duration": 5.0, "hosts": "1-3", "conflict": "wait", "users": ["bob"],
+            }],
+            "node_partitions": "p: n2-n3, default",
+        },
+        hosts=tuple(_gpu_node(i) for i in range(4)),
     ),
 }  # fmt: skip
 
