@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pybatsched.core import decisions as d
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.node_holders import lacks
+from pybatsched.core.nodes import PLAIN
 from pybatsched.errors import NOT_THE_PLUGINS, quantity, setting
 
 _N_SHOWN = 10
@@ -43,6 +45,16 @@ def why_waiting_text(engine: Engine, job: Job, now: float) -> str:
         raise
     except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock
         return f"(why_waiting raised {type(error).__name__}: {error!s})"
+
+
+def obstacle_of(engine: Engine, job: Job) -> str:
+    """Return why a job could not start now, whatever the queue: it is not eligible, or does not fit on nodes."""
+    nodes = engine.cluster.nodes
+    if job.id in engine.held_back:
+        return d.reason_text(engine.eligibility.why_waiting(job) or "")
+    if nodes is None or job.state is not JobState.WAITING or not lacks(nodes, job):
+        return ""
+    return d.reason_text(nodes.missing(nodes.requests.get(job.id, PLAIN), job.n_procs))
 
 
 def _causes(engine: Engine, running: list[Job], waiting: list[Job]) -> list[str]:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.session.diagnosis import obstacle_of
 from pybatsched.session.explain import PolicyReplay, check_named, no_such_job
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
 from pybatsched.session.transcript import Transcript
+
+_Value = TypeVar("_Value", int, str)
 
 
 @dataclass(slots=True)
@@ -48,7 +51,8 @@ class Wait:
     If it did not start, the wait lasts to its rejection or to the end of the journal. `how` and `why` describe its end,
     `note` the end of the journal, `came_at` is the job's submission. `free` are the free processors during the wait as
     steps (from, number); empty for a job that started at once. `kept` are the processors held for it, in the same form.
-    `holders` are in the order of their starts.
+    `obstacles` say from when on the job could not start whatever the queue: it was not eligible, or did not fit on
+    nodes; an empty text is no obstacle. `holders` are in the order of their starts.
 
     `partitions` are the partitions in whose queues it waited, if there are several; `free`, `n_machine` and `holders`
     then refer to these. `is_asked` is false if the policy could not be replayed: they then refer to the whole machine.
@@ -69,14 +73,36 @@ class Wait:
     is_asked: bool = True
     is_requeued: bool = False
     came_at: float = 0.0
+    obstacles: list[tuple[float, str]] = field(default_factory=list)
+    eligible_at: float = 0.0
+
+    @property
+    def since(self) -> float:
+        """The time from which on the job waited for processors."""
+        return max(self.submitted_at, self.eligible_at)
 
     def held_s(self, holder: Holder) -> float:
-        """Return how long a holder used its processors during the wait."""
-        return min(holder.ended_at, self.ended_at) - max(holder.started_at, self.submitted_at)
+        """Return how long a holder used its processors while the job waited for processors."""
+        return min(holder.ended_at, self.ended_at) - max(holder.started_at, self.since)
 
     def spans_with(self, n_procs: int) -> list[tuple[float, float]]:
-        """Return the intervals in which at least so many processors were free. O(changes)."""
-        return self._spans(self.free, n_procs)
+        """Return the intervals in which at least so many processors were free, without an obstacle. O(changes)."""
+        return self._spans(self.usable(), n_procs)
+
+    def usable(self) -> list[tuple[float, int]]:
+        """Return the steps of `free`; -1 while there is an obstacle. O(changes)."""
+        free, obstacles = dict(self.free), dict(self.obstacles)
+        found: list[tuple[float, int]] = []
+        n, obstacle = 0, ""
+        for at in sorted({*free, *obstacles}):
+            n, obstacle = free.get(at, n), obstacles.get(at, obstacle)
+            found.append((at, -1 if obstacle else n))
+        return found
+
+    def spans_of_obstacles(self) -> dict[str, list[tuple[float, float]]]:
+        """Return the intervals of each obstacle, in the order of their first ones. O(changes)."""
+        texts = dict.fromkeys(text for _, text in self.obstacles if text)
+        return {text: self._spans([(at, int(one == text)) for at, one in self.obstacles], 1) for text in texts}
 
     def spans_kept(self) -> list[tuple[float, float]]:
         """Return the intervals in which processors were held for the job. O(changes)."""
@@ -101,6 +127,8 @@ class _QueueState(NamedTuple):
     procs: IntervalSet
     n_free: int
     n_kept: int
+    obstacle: str
+    is_eligible: bool
 
 
 def _queue_state(session: Session | None, job_id: str) -> _QueueState | None:
@@ -116,7 +144,8 @@ def _queue_state(session: Session | None, job_id: str) -> _QueueState | None:
         procs |= one.procs
     name = chosen[0].name if len(chosen) == 1 < len(known) else ""
     n_kept = len(job.procs) if job.state is JobState.HELD and job.procs is not None else 0
-    return _QueueState(name, procs, sum(one.n_free for one in chosen), n_kept)
+    n_free, engine = sum(one.n_free for one in chosen), session.engine
+    return _QueueState(name, procs, n_free, n_kept, obstacle_of(engine, job), job.id not in engine.held_back)
 
 
 @dataclass(slots=True)
@@ -131,6 +160,8 @@ class _CurrentWait:
     procs: IntervalSet = EMPTY
     partitions: dict[str, None] = field(default_factory=dict)
     is_asked: bool = True
+    obstacles: list[tuple[float, str]] = field(default_factory=list)
+    eligible_at: float = -math.inf
 
     def see(self, at: float, seen: _QueueState | None, n_free: int) -> None:
         """Record the free and held processors from now on. `n_free` counts the processors without a job."""
@@ -141,10 +172,16 @@ class _CurrentWait:
             self.partitions |= {seen.partition: None} if seen.partition else {}
             if seen.n_kept or self.kept:
                 _step(self.kept, at, seen.n_kept)
+            if not seen.is_eligible:
+                self.eligible_at = math.inf
+            elif self.eligible_at == math.inf:
+                self.eligible_at = at
+            if seen.obstacle or self.obstacles:
+                _step(self.obstacles, at, seen.obstacle)
         _step(self.free, at, n_free if seen is None else seen.n_free)
 
 
-def _step(steps: list[tuple[float, int]], at: float, n: int) -> None:
+def _step(steps: list[tuple[float, _Value]], at: float, n: _Value) -> None:
     if steps and steps[-1][0] == at:
         steps[-1] = (at, n)
     elif not steps or steps[-1][1] != n:
@@ -254,7 +291,7 @@ class _Machine:
         holders = [
             replace(holder, procs=holder.procs & current.procs) if is_part else replace(holder)
             for holder in (*current.ended, *self.running.values())
-            if max(holder.started_at, current.since) < min(holder.ended_at, ended_at)
+            if max(holder.started_at, current.since, current.eligible_at) < min(holder.ended_at, ended_at)
         ]
         holders = [holder for holder in holders if holder.procs]
         holders.sort(key=lambda holder: (holder.started_at, holder.job_id))
@@ -275,6 +312,8 @@ class _Machine:
                 current.is_asked,
                 current.is_requeued,
                 self.submitted[self.job_id],
+                current.obstacles,
+                current.eligible_at,
             )
         )
 

@@ -9,11 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.journals import explained
+from support.nodes_example import simulate_example
 from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
@@ -405,3 +407,66 @@ def check_free(wait: Wait) -> None:
         middle = (begin + end) / 2
         assert n_free + sum(one.n_procs for one in wait.holders if one.started_at <= middle < one.ended_at) == 6
         assert any(first <= begin and end <= last for first, last in wait.spans_with(1)) == (n_free > 0)
+
+
+def test_a_job_that_may_not_start_yet_waits_for_no_processors(tmp_path: Path) -> None:
+    """On 4 processors: b may start when a has ended, which e uses first; c may start at 25, and does."""
+    jobs = Workload().job("a", n=3, s=10, walltime=20).job("b", n=1, s=10, walltime=20, at=1, depends_on="afterok:a")
+    jobs.job("c", n=1, s=10, walltime=20, at=1, eligible_at=25).job("e", n=4, s=10, walltime=20, at=2)
+    path = tmp_path / "run.pbj"
+    record(path, jobs, 4)
+    assert run_cli("explain", str(path), "w0!b", "--why-not-earlier").stdout.splitlines() == [
+        "job w0!b: submitted at 1 for 1 of 4 processors",
+        "started on 0 at 20, 19 s later: head of the queue",
+        "for 9 s of that, first from 1 to 10: may not start yet: waits for job w0!a (afterok)",
+        "fewer than 1 were free meanwhile: 0 to 0",
+        "held by  processors  from  to  of its wait",
+        "w0!e              4    10  20         10 s  was running when it could start first",
+        "(the run ended)",
+    ]
+    assert run_cli("explain", str(path), "w0!c", "--why-not-earlier").stdout.splitlines() == [
+        "job w0!c: submitted at 1 for 1 of 4 processors",
+        "started on 1 at 25, 24 s later: head of the queue",
+        "for 24 s of that, first from 1 to 25: may not start yet: not before 25.0",
+        "(the run ended)",
+    ]
+
+
+def test_jobs_that_hold_what_a_job_lacks_on_nodes(tmp_path: Path) -> None:
+    simulate_example(tmp_path, "run", "--journal", "run.pbj")
+    lines = explained(tmp_path / "run.pbj", "w0!e")
+    lacks = "not started: needs 2 GPUs, which are not free; what it lacks is held by"
+    assert lines[1] == f"2 {lacks} w0!c (2 GPUs), w0!d (1 GPU)"
+    assert f"20 {lacks} w0!c (2 GPUs)" in lines
+    # One GPU of the last node is free, but none of its processors.
+    expected = "needs 1 GPU, which are not free; what it lacks is held by w0!c (2 GPUs), w0!d (2 processors), w0!h (2"
+    assert any(expected in line for line in explained(tmp_path / "run.pbj", "w0!g"))
+    shown = run_cli("explain", str(tmp_path / "run.pbj"), "w0!g", "--why-not-earlier").stdout
+    assert "for 21 s of that, first from 5 to 16: needs 1 GPU, which are not free\n" in shown
+    assert "2 or more were free for 15 s of that, first from 4 to 5: other jobs were before it" in shown
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "text"),
+    [
+        ({"memory_gb": 7}, {"memory_gb": 2}, "w0!r0 (7 GB), w0!r1 (7 GB)"),
+        ({"exclusive": True}, {}, "w0!r0 (1 node), w0!r1 (1 node)"),
+        ({}, {"exclusive": True}, "w0!r0 (1 node), w0!r1 (1 node)"),
+        ({"memory_gb": 0.5}, {"n": 8, "memory_gb": 1}, "w0!r0 (1 processor), w0!r1 (1 processor)"),
+        ({"gpus": 1}, {"gpus": 1}, "w0!r0 (1 GPU), w0!r1 (1 GPU)"),
+    ],
+)
+def test_each_resource_that_is_held(
+    running: dict[str, Any], waiting: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    """Two nodes of 4 processors, 8 GB and one GPU, with a job on each."""
+    jobs = Workload()
+    for name in ("r0", "r1"):
+        jobs.job(name, n=1, s=10, walltime=20, **{"cores_per_node": 1, "memory_gb": 0.001, **running})
+    jobs.job("w", **{"n": 1, "s": 10, "walltime": 20, "at": 1, "memory_gb": 0.001, **waiting})
+    hosts = [{"node": f"n{k // 4}", "memory_gb": "8", "gpus": "1"} for k in range(8)]
+    path = tmp_path / "run.pbj"
+    session = Session(plan_for("easy", placement="spread"), journal=JournalWriter(path))
+    with session.closing_journal():
+        FakeBatsim(jobs, 8, hosts=hosts).run(session.handle)
+    assert explained(path, "w0!w")[1].endswith(f"; what it lacks is held by {text}")

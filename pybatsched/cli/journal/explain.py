@@ -27,6 +27,7 @@ only the journal names is not run: --policy FILE.py:CLASS runs the code of that 
 
 
 _N_SHOWN: Final = 20
+_N_OBSTACLES: Final = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,11 @@ def _lines(wait: Wait) -> list[str]:
         total = sum(end - begin for begin, end in kept)
         when = f"first from {seconds_text(kept[0][0])} to {seconds_text(kept[0][1])}"
         lines.append(f"processors were held for it for {seconds_text(total)} s of that, {when}; its history shows why")
-    counts = [n_free for _, n_free in wait.free]
+    for obstacle, own in [*wait.spans_of_obstacles().items()][:_N_OBSTACLES]:
+        total = sum(end - begin for begin, end in own)
+        when = f"first from {seconds_text(own[0][0])} to {seconds_text(own[0][1])}" if own else ""
+        lines.append(f"for {seconds_text(total)} s of that, {when}: {obstacle}")
+    counts = [n_free for _, n_free in wait.usable() if n_free >= 0]
     spans = wait.spans_with(wait.n_procs)
     if waited_s > 0 and spans:
         first, last = spans[0]
@@ -103,7 +108,9 @@ def _lines(wait: Wait) -> list[str]:
 
 
 def _row(wait: Wait, holder: Holder) -> tuple[str, ...]:
-    if holder.started_at <= wait.submitted_at:
+    if wait.submitted_at < wait.eligible_at and holder.started_at <= wait.eligible_at:
+        how = "was running when it could start first"
+    elif holder.started_at <= wait.submitted_at:
         how = "was running before" if wait.is_requeued else "was running when it was submitted"
     elif (holder.submitted_at, holder.job_id) < (wait.came_at, wait.job_id):
         how = "submitted before it" + (f": {holder.how}" if holder.how else "")
