@@ -4,8 +4,9 @@
 
 Each directory holds the record of one run: slurm.conf, gres.conf, sacctmgr_dump.cfg, qos.psv, submit.csv, meta.json,
 events.csv.gz, plans.csv.gz and slurmctld.log.gz. The instants of passes, submissions and ends are taken from it; each
-start, its nodes, each preemption and each plan of backfill are computed. Exits with 1 if less than 99 % of the starts
-of a run are in the recorded pass and on the recorded nodes.
+start, its nodes, each preemption and each plan of backfill are computed. So are priorities; but those with classic fair
+share are taken from the log, as they depend on how far slurmctld has come in its list of jobs. Exits with 1 if less
+than 99 % of the starts of a run are in the recorded pass and on the recorded nodes.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class Recording:
         self.folder = folder
         self.conf: SlurmConf = read_slurm_conf(folder / "slurm.conf")
         self.accounts: Accounts = read_accounts(folder / "sacctmgr_dump.cfg", folder / "qos.psv")
-        self.t0 = float(json.loads((folder / "meta.json").read_text())["t0_epoch"])
+        meta = json.loads((folder / "meta.json").read_text())
+        self.t0 = float(meta["t0_epoch"])
+        #: When slurmctld began.
+        self.begun_at = int(meta["ctld_start"])
         self.numbers = {node.name: number for number, node in enumerate(self.conf.nodes)}
         self.events = sorted(self._events(), key=_order)
         self.submissions = list(self._rows("submit.csv"))
@@ -254,19 +258,22 @@ class Score:
 
 
 class Replay:
-    """The controller, driven by the instants of a recording."""
+    """The controller, driven by the instants of a recording. Priorities may be those of its log."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, *, with_logged_priorities: bool) -> None:
         self.recording = recording
         self.controller = Controller(recording.conf, recording.accounts)
+        self.controller.update_priorities(recording.begun_at)
         self.score = Score()
         self.records: dict[str, Record] = {}  # what runs or was preempted, by the name of job or task
         self._names: dict[int, str] = {}  # the name of each submission by its id
         self._releases: list[tuple[float, str]] = []  # when the nodes of an ended or killed job answer
         self._kills: dict[str, float] = {}
+        self._started_at: dict[str, float] = {}  # in the record
+        self._passes = {(one.kind, one.at): one for one in recording.passes}
         self._late: dict[str, float] = {}  # jobs that ended in the record before they started here: how long they ran
         self._ends: list[tuple[float, str]] = []
-        self._logged = sorted(recording.priorities(), reverse=True)
+        self._logged = sorted(recording.priorities(), reverse=True) if with_logged_priorities else []
         self._priority_of: dict[int, int] = {}
         self._arguments = {
             int(row["jobid"]): row["args"] for row in recording.submissions if row["jobid"] and _is_job(row)
@@ -275,30 +282,45 @@ class Replay:
     def run(self) -> Score:
         """Replay the whole recording."""
         recording = self.recording
-        passes = {(one.kind, one.at): one for one in recording.passes}
-        events = list(recording.events)
+        events = [*recording.events, *self.snapshots()]
         for row in recording.submissions:
             if row["args"].startswith("SCANCEL") and row["jobid"]:
                 events.append(Event(float(row["t_return"]) - recording.t0, "cancel", "", int(row["jobid"]), ""))
             elif row["args"].startswith("RESV") and "created" in row["args"]:
                 self._reserve(row["args"])
-        started_at: dict[str, float] = {}
         for one in sorted(events, key=_order):
             self._release(one.at, is_main=one.kind == "main")
-            if one.kind == "submit":
-                self._submit(one)
-            elif one.kind == "start":
-                started_at[one.job] = one.at
-            elif one.kind == "cancel":
-                self._cancel(one)
-            elif one.kind in {"end", "timelimit"}:
-                self._end(one.job, one.at, one.at - started_at.get(one.job, one.at), is_kill=one.kind != "end")
-            elif one.kind == "requeue":
-                self._answer(one.job)
-            elif one.kind in {"main", "bf"}:
-                self._set_priorities(one.at)
-                self._pass(passes[one.kind, one.at])
+            self._carry_out(one)
         return self.score
+
+    def _carry_out(self, one: Event) -> None:
+        if one.kind == "submit":
+            self._submit(one)
+        elif one.kind == "start":
+            self._started_at[one.job] = one.at
+        elif one.kind == "cancel":
+            self._cancel(one)
+        elif one.kind in {"end", "timelimit"}:
+            self._end(one.job, one.at, one.at - self._started_at.get(one.job, one.at), is_kill=one.kind != "end")
+        elif one.kind == "requeue":
+            self._answer(one.job)
+        elif one.kind == "decay":
+            self.controller.update_priorities(self._now(one.at))
+        elif one.kind in {"main", "bf"}:
+            self._set_priorities(one.at)
+            self._pass(self._passes[one.kind, one.at])
+        elif one.kind not in _KINDS:
+            self.compare(one)
+
+    def snapshots(self) -> Iterable[Event]:
+        """Return more events of other kinds, at which `compare` is called."""
+        return ()
+
+    def compare(self, one: Event) -> None:
+        """Compare the state with a snapshot."""
+
+    def _now(self, at: float) -> int:
+        return int(self.recording.t0 + at)
 
     def _reserve(self, text: str) -> None:
         found = dict(part.split("=", 1) for part in text.split() if "=" in part)
@@ -312,8 +334,6 @@ class Replay:
     def _submit(self, one: Event) -> None:
         record = record_of(self.recording, one.job_id, self._arguments[one.job_id], one.at)
         self._names[one.job_id] = one.job
-        if self.recording.conf.priorities.type == "basic":
-            record.priority = -record.id
         self.controller.submit(record)
 
     def _name(self, record: Record) -> str:
@@ -325,7 +345,7 @@ class Replay:
         if record is None or record not in self.controller.jobs.running:
             self._late[name] = ran_s
             return
-        self.controller.end(record)
+        self.controller.end(record, self._now(at))
         if is_kill:
             self._kills[name] = at
         else:
@@ -361,7 +381,7 @@ class Replay:
         while self._logged and self._logged[-1][0] <= now:
             _, job_id, priority = self._logged.pop()
             self._priority_of[job_id] = priority
-        for record in self.controller.jobs.waiting.values():
+        for record in self.controller.jobs.waiting.values() if self._priority_of else ():
             record.priority = self._priority_of.get(record.id, record.priority)
 
     def _pass(self, recorded: Pass) -> None:
@@ -445,6 +465,14 @@ def _text(starts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} on {nodes:b}" for name, nodes in starts.items()) or "nothing"
 
 
+def replay_of(folder: Path) -> Replay:
+    """Return the replay of a recording."""
+    recording = Recording(folder)
+    priorities = recording.conf.priorities
+    is_classic = priorities.type == "multifactor" and not priorities.is_fair_tree
+    return Replay(recording, with_logged_priorities=is_classic)
+
+
 def main() -> int:
     """Compare the recordings that are named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -452,7 +480,7 @@ def main() -> int:
     args = parser.parse_args()
     is_bad = False
     for folder in args.folders:
-        score = Replay(Recording(folder)).run()
+        score = replay_of(folder).run()
         print(
             f"{folder}: {score.n_same_pass} of {score.n_starts} starts in the recorded pass, {score.n_same_nodes} on "
             f"the recorded nodes; {score.n_same_plans} of {score.n_plans} plans; nodes answered earlier than assumed "

@@ -17,8 +17,7 @@ from pybatsched_schedulers.slurm.queue import in_order
 from pybatsched_schedulers.slurm.selection import Fit
 
 if TYPE_CHECKING:
-    from pybatsched import set_of
-from pybatsched_schedulers.slurm.controller import Controller
+    from pybatsched_schedulers.slurm.controller import Controller
 
 Decided: TypeAlias = StartedJob | PreemptedJob | ExpectedStart
 
@@ -99,8 +98,6 @@ class BackfillPass:
         """Try the waiting jobs in order. The caller sees each decision after it was carried out."""
         controller, options = self._controller, self._options
         ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
-        for record in ready:
-            record.was_seen = True
         n_tested = n_started = 0
         for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos"):
             if not self._may_test(record):
@@ -119,16 +116,14 @@ class BackfillPass:
                         return
                 if not found or is_last:
                     break
+                if isinstance(found, StartedJob):
+                    controller.test_array(record, self._now)
 
     def _may_test(self, record: Record) -> bool:
         """Return whether a job is tested, and count it for its user and partition."""
-        controller, options = self._controller, self._options
+        options = self._options
         if not record.partition.is_up or self._is_full(record):
             return False
-        if record.reservation:
-            own = controller.reservations.get(record.reservation)
-            if own is None or not own.start_at <= self._now < own.end_at:
-                return False
         for most, key in (
             (options.bf_max_job_user, ("user", record.user)),
             (options.bf_max_job_part, ("partition", record.partition.name)),

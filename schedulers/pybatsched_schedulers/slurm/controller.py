@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf as sc
-from pybatsched_schedulers.slurm.jobs import Placement, Record
+from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.limits import RunningUse
+from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.queue import JobList
 from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
 
@@ -78,6 +79,7 @@ class Controller:
         self.selection = kind(self.machine, counts_memory=counts_memory)
         self.free = FreeNodes(self.machine)
         self.jobs = JobList()
+        self.priorities = PriorityEngine(conf, accounts)
         self.use = RunningUse(accounts, is_enforced=not conf.enforce.isdisjoint({"limits", "safe"}))
         self.reservations: dict[str, Reservation] = {}
         self.partition_nodes = {name: set_of(one.nodes) for name, one in conf.partitions.items()}
@@ -86,6 +88,8 @@ class Controller:
         #: Nodes that have not yet answered after the end of a job, by the record of this job.
         self.completing: dict[Record, int] = {}
         self._held: dict[Record, Held] = {}
+        self._idle = FreeNodes(self.machine)
+        self._when_idle: dict[tuple[Request, str], Placement | None] = {}
         self._ends: list[Held] | None = None  # sorted, until a job starts or ends
 
     # --- what happens ---
@@ -96,9 +100,48 @@ class Controller:
             record.request = record.request._replace(exclusive=True)
         if self.conf.select == "linear" and not record.request.exclusive:
             record.request = record.request._replace(exclusive=True)
-        record.n_cpus_counted = record.n_cpus_counted or record.request.n_cpus
+        record.n_cpus_counted = record.request.n_cpus
+        self.priorities.submitted(record, record.submit_at)
+        placement = self.when_idle(record) if self.conf.select == "linear" else None
+        if placement is not None:
+            record.n_cpus_counted = placement.n_cpus
+        if record.eligible_at <= record.submit_at:
+            is_alone = not record.dependencies and not record.tasks
+            if self._waits_for(record, record.submit_at):
+                record.eligible_at = math.inf
+            elif is_alone:  # Slurm tests whether other jobs come before it
+                for rest in self.jobs.arrays.values():
+                    self.test_array(rest, record.submit_at)
         self.jobs.add(record)
         self.selection.reset_weights(record.request, self.partition_nodes[record.partition.name])
+
+    def when_idle(self, record: Record) -> Placement | None:
+        """Return where a job would run if all nodes of its partition were idle; None if it can never run.
+
+        O(nodes), and O(1) for a request that was seen before.
+        """
+        key = record.request, record.partition.name
+        if key not in self._when_idle:
+            nodes = self.partition_nodes[record.partition.name]
+            self._when_idle[key] = self.selection.choose(record.request, nodes, self._idle)
+        return self._when_idle[key]
+
+    def test_array(self, rest: Record, now: int) -> None:
+        """Test whether the rest of an array could start, as Slurm does at several occasions."""
+        if self.jobs.is_over_array_limit(rest):
+            rest.could_start_at = 0
+        elif not rest.could_start_at:
+            rest.could_start_at = now
+
+    def see_array(self, rest: Record, now: int) -> None:
+        """Let the age of the rest of an array count from when it could start, once and for all; then test it."""
+        if rest.could_start_at and not rest.was_seen:
+            rest.was_seen, rest.eligible_at = True, rest.could_start_at
+        self.test_array(rest, now)
+
+    def update_priorities(self, now: int) -> None:
+        """Decay usage, and set the priorities of waiting jobs: once in each calculation period."""
+        self.priorities.update(list(self.jobs.waiting.values()), list(self.jobs.running), now)
 
     def start(self, record: Record, placement: Placement, now: int) -> Record:
         """Start a waiting job, or the first task of an array. Return what runs now. O(its nodes)."""
@@ -112,9 +155,9 @@ class Controller:
         self._ends = None
         return started
 
-    def end(self, record: Record) -> None:
+    def end(self, record: Record, now: int) -> None:
         """Take back what an ended job held. Its nodes complete until `nodes_answered`. O(its nodes)."""
-        self._give_back(record)
+        self._give_back(record, now)
         self.jobs.end(record)
 
     def preempt(self, record: Record, now: int) -> None:
@@ -122,7 +165,7 @@ class Controller:
 
         Its nodes complete until `nodes_answered`.
         """
-        self._give_back(record)
+        self._give_back(record, now)
         if self.cancels(record):
             self.jobs.end(record)
         else:
@@ -135,7 +178,8 @@ class Controller:
         own = own or record.partition.preempt_mode
         return "CANCEL" in ({own.upper()} if own and own != "cluster" else self.conf.preempt_mode)
 
-    def _give_back(self, record: Record) -> None:
+    def _give_back(self, record: Record, now: int) -> None:
+        self.priorities.ended(record, now)
         held = self._held.pop(record)
         self.free.give(held.shares, exclusive=record.request.exclusive)
         self.use.ended(record)
@@ -183,17 +227,36 @@ class Controller:
         return found
 
     def is_ready(self, record: Record, now: int) -> bool:
-        """Return whether a waiting job may be tried; else set its reason. O(conditions)."""
-        if record.eligible_at > now:
+        """Return whether a waiting job may be tried, as the queue of a pass is built; else set its reason.
+
+        O(conditions).
+        """
+        if now < record.eligible_at < math.inf:
             record.reason = "BeginTime"
-        elif record.dependencies and self.jobs.depends(record):
-            record.reason = "Dependency"
         else:
-            if record.dependencies:
-                record.dependencies = ()
-                record.eligible_at = now
+            reason = self._waits_for(record, now)
+            if reason:
+                record.reason = reason
+                return False
+            record.eligible_at = min(record.eligible_at, now)
+            if record.tasks:
+                self.see_array(record, now)
+            else:
+                record.was_seen = True
             return True
         return False
+
+    def _waits_for(self, record: Record, now: int) -> str:
+        """Return Slurm's reason if a job waits for others or its reservation; else "". O(conditions)."""
+        if record.dependencies:
+            if self.jobs.depends(record):
+                return "Dependency"
+            record.dependencies = ()
+        if record.reservation:
+            own = self.reservations.get(record.reservation)
+            if own is None or not own.start_at <= now < own.end_at:
+                return "Reservation"
+        return ""
 
     def tres(self, record: Record, placement: Placement) -> Mapping[str, float]:
         """Return what a job would use in a placement, by the names of TRES. O(its nodes)."""

@@ -70,6 +70,8 @@ class Record:
     #: The task that runs, or waits again after it was preempted; None for other records.
     task: int | None = None
     array_limit: int = 0
+    #: Since when the rest of an array could start; 0 while it could not, as at its limit.
+    could_start_at: int = 0
     reservation: str = ""
     #: Conditions on other jobs: a kind, such as ``afterok``, and the id of a job or array.
     dependencies: tuple[tuple[str, int], ...] = ()

@@ -29,8 +29,6 @@ class MainPass:
         """Try the waiting jobs in order. The caller sees each decision after it was carried out."""
         controller = self._controller
         ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
-        for record in ready:
-            record.was_seen = True
         tried: Counter[str] = Counter()
         per_partition = controller.conf.scheduling.partition_job_depth
         for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos")[: self._depth]:
@@ -42,6 +40,7 @@ class MainPass:
     def _try(self, record: Record) -> Iterator[StartedJob | PreemptedJob]:
         if record.array_id in self._refused_arrays:
             return
+        controller = self._controller
         while not self._is_skipped(record):
             is_last = len(record.tasks) <= 1
             done = yield from self._select(record)
@@ -49,6 +48,7 @@ class MainPass:
                 self._refused_arrays.add(record.array_id)
             if not done or is_last:
                 return
+            controller.see_array(record, self._now)
 
     def _is_skipped(self, record: Record) -> bool:
         """Return whether a job is passed over without blocking others, and set its reason."""
@@ -62,11 +62,6 @@ class MainPass:
         if not record.partition.is_up:
             record.reason = "PartitionDown"
             return True
-        if record.reservation:
-            own = controller.reservations.get(record.reservation)
-            if own is None or not own.start_at <= self._now < own.end_at:
-                record.reason = "Reservation"
-                return True
         blocked = controller.use.blocked_by(record)
         if blocked:
             record.reason = blocked

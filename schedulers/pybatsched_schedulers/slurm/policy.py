@@ -34,7 +34,6 @@ from pybatsched_schedulers.slurm.backfill import BackfillPass
 from pybatsched_schedulers.slurm.clocks import Clocks
 from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, PreemptedJob, StartedJob, machine_of
 from pybatsched_schedulers.slurm.main_pass import MainPass
-from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ class Slurm(Policy):
         self._controller = Controller(conf, accounts, self._machine)
         self._partition = cluster.add_partition("all", cluster.procs)
         self._makes = RecordMaker(conf, accounts)
-        self._priorities = PriorityEngine(conf, accounts)
         self._clocks: Clocks | None = None
         self._job_of: dict[tuple[int, int | None], Job] = {}  # by the number of a job or array, and its task
         self._record_of: dict[str, Record] = {}  # by the id of a job; a waiting task has that of its array
@@ -128,7 +126,6 @@ class Slurm(Policy):
                 task, record.array_id, record.tasks = 0, record.id, [0]
                 self._arrays[array] = record
             self._controller.submit(record)
-            self._priorities.submitted(record, math.floor(now))
         self._job_of[record.id, task] = job
         self._record_of[job.id] = record
         self._ask(now)
@@ -144,8 +141,7 @@ class Slurm(Policy):
             self._controller.nodes_answered(record)
             self._controller.jobs.drop(record)
         else:
-            self._priorities.ended(record, math.floor(now))
-            self._controller.end(record)
+            self._controller.end(record, math.floor(now))
             self._answers.append((now if self.options.exact else now + _ANSWER_S, record))
             if self._conf.has_epilog and self._clocks is not None:
                 self._clocks.ask_at_once(now + _EPILOG_S)
@@ -179,12 +175,12 @@ class Slurm(Policy):
             period_s = self._conf.priorities.calc_period_s
             if not options.exact:
                 self._clocks = Clocks(self._conf.scheduling, options.seed, now)
-            self._next_update = now + (0 if options.exact else period_s * Random(options.seed).random())  # noqa: S311
+            self._next_update = now + period_s * (1 if options.exact else Random(options.seed).random())  # noqa: S311
+            self._controller.update_priorities(math.floor(self._next_update - period_s))
         while self._next_update <= now:
-            jobs = self._controller.jobs
-            self._priorities.update(list(jobs.waiting.values()), jobs.running, math.floor(self._next_update))
+            self._controller.update_priorities(math.floor(self._next_update))
             self._next_update += self._conf.priorities.calc_period_s
-            if jobs.waiting:
+            if self._controller.jobs.waiting:
                 self._ask(now)
 
     # --- decisions ---
@@ -200,15 +196,15 @@ class Slurm(Policy):
         if clocks is None:
             if self._has_changed:
                 self._has_changed = False
-                yield from self._carry_out(MainPass(self._controller, now).run(), now)
-                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
+                yield from self._carry_out(MainPass(self._controller, now).run())
+                yield from self._carry_out(BackfillPass(self._controller, now).run())
         else:
             if clocks.next_main() <= now + HALF_TICK:
                 depth = None if clocks.main_ran(now) else self._conf.scheduling.default_queue_depth
-                yield from self._carry_out(MainPass(self._controller, now, depth).run(), now)
+                yield from self._carry_out(MainPass(self._controller, now, depth).run())
             if clocks.next_backfill() <= now + HALF_TICK:
                 self._plans = {}
-                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
+                yield from self._carry_out(BackfillPass(self._controller, now).run())
                 clocks.backfill_ran(now)
         yield from self._calls(now)
 
@@ -227,13 +223,12 @@ class Slurm(Policy):
             self._called_at = at
             yield CallMeLater(at)
 
-    def _carry_out(self, found: Iterable[StartedJob | PreemptedJob | ExpectedStart], now: float) -> Iterator[Decision]:
+    def _carry_out(self, found: Iterable[StartedJob | PreemptedJob | ExpectedStart]) -> Iterator[Decision]:
         for one in found:
             if isinstance(one, StartedJob):
                 yield self._start(one)
             elif isinstance(one, PreemptedJob):
                 self._counts["n_preempted"] += 1
-                self._priorities.ended(one.victim, math.floor(now))
                 job, by = self._job(one.victim), self._job(one.by)
                 if self._controller.cancels(one.victim):
                     yield KillJob((job.id,), reason=("preempted for {}", by.id))

@@ -20,7 +20,9 @@ class JobList:
     def __init__(self) -> None:
         #: The waiting jobs by their places, in this order.
         self.waiting: dict[int, Record] = {}
-        self.running: set[Record] = set()
+        self.running: dict[Record, None] = {}
+        #: The waiting rests of arrays by their ids.
+        self.arrays: dict[int, Record] = {}
         #: The running tasks of each array, and those that were preempted and still hold nodes.
         self.n_running_tasks: Counter[int] = Counter()
         self._n_unstarted: Counter[int] = Counter()  # by job or array: jobs and tasks that wait
@@ -30,6 +32,8 @@ class JobList:
     def add(self, record: Record) -> None:
         """Put a new job at the end of the list. O(1)."""
         self._move_to_end(record)
+        if record.tasks:
+            self.arrays[record.array_id] = record
         n, key = max(len(record.tasks), 1), record.array_id or record.id
         self._n_unstarted[key] += n
         self._n_unended[key] += n
@@ -58,15 +62,16 @@ class JobList:
             self._move_to_end(record)
         elif record.tasks:
             record.task, record.tasks = record.tasks[0], []
+            del self.arrays[record.array_id]
         self._n_unstarted[started.array_id or started.id] -= 1
         if started.array_id:
             self.n_running_tasks[started.array_id] += 1
-        self.running.add(started)
+        self.running[started] = None
         return started
 
     def requeue(self, record: Record) -> None:
         """Let a preempted job wait again, at its place. Its slot in the array's limit stays taken. O(waiting)."""
-        self.running.remove(record)
+        del self.running[record]
         record.placement = None
         self.waiting[record.place] = record
         self.waiting = dict(sorted(self.waiting.items()))
@@ -74,13 +79,15 @@ class JobList:
 
     def end(self, record: Record) -> None:
         """Remove a running job that has ended. O(1)."""
-        self.running.remove(record)
+        del self.running[record]
         self.free_slot(record)
         self._n_unended[record.array_id or record.id] -= 1
 
     def drop(self, record: Record) -> None:
         """Remove a waiting job that will not run. O(1)."""
         del self.waiting[record.place]
+        if record.tasks:
+            del self.arrays[record.array_id]
         n, key = max(len(record.tasks), 1), record.array_id or record.id
         self._n_unstarted[key] -= n
         self._n_unended[key] -= n

@@ -97,11 +97,12 @@ def factors(accounts: Accounts, **priorities: Any) -> dict[str, float]:
 @pytest.mark.parametrize("run", RECORDED, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_every_recorded_priority_factor_and_usage_is_equal(run: Path) -> None:
     replay = Replay(run)
-    replay.replay()
+    score = replay.run()
     found = (replay.sprio, replay.sshare, replay.squeue)
     assert [one.differences[:3] for one in found] == [[], [], []]
     assert tuple(one.n_rows for one in found) == ROWS[f"{run.parent.name}/{run.name}"]
     assert replay.sprio.n_missing == 0
+    assert (score.n_same_nodes, score.n_same_plans) == (score.n_starts, score.n_plans)
 
 
 # --- fair share ---
@@ -486,9 +487,9 @@ def test_usage_is_read_from_sshare_and_printed_as_sshare_does(tmp_path: Path) ->
 @pytest.mark.skipif(not RECORDED, reason="no recordings of Slurm in PYBATSCHED_GOLDEN/slurm")
 def test_usage_of_a_recorded_sshare_gives_its_fair_shares(tmp_path: Path) -> None:
     replay = Replay(RECORDED[0])
-    *_, rows = [content for _, _, kind, content in replay.events() if kind == "sshare"]
+    *_, rows = [one.info.splitlines() for one in replay.snapshots() if one.kind == "sshare"]
     (tmp_path / "sshare").write_text("\n".join(rows))
     accounts = read_accounts(RECORDED[0] / "assoc.psv", RECORDED[0] / "qos.psv")
-    shares = FairShare(replay.conf.priorities, accounts, counts_tres=False)
+    shares = FairShare(replay.recording.conf.priorities, accounts, counts_tres=False)
     load_usage(shares, tmp_path / "sshare")
     assert [row[7] for row in share_rows(shares)] == [row.split("|")[7] for row in rows]
