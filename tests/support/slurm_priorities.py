@@ -6,7 +6,7 @@ import csv
 import gzip
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class Replay(decisions.Replay):  # type: ignore[misc]
             for share, theirs in zip(share_rows(engine.shares), rows, strict=True):
                 self.sshare.add(one.at, share[1] or share[0], SHARE_COLUMNS, share, theirs, SHARES_WITHIN)
             return
-        waiting = {record.id: record for record in self._waiting()}
+        waiting: dict[int, Record] = {record.id: record for record in self.controller.jobs.waiting.values()}
         for theirs in rows:
             record = waiting.get(int(theirs[0])) if theirs[0].isdecimal() else None
             if one.kind == "squeue":
@@ -95,6 +95,3 @@ class Replay(decisions.Replay):  # type: ignore[misc]
             else:
                 ours = next(engine.rows([record]))
                 self.sprio.add(one.at, theirs[0], PRIORITY_COLUMNS, ours, theirs, WITHIN)
-
-    def _waiting(self) -> Iterable[Record]:
-        return self.controller.jobs.waiting.values()
