@@ -24,7 +24,6 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable
 from pybatsched.core.model_refs import model_of
-from pybatsched.core.node_holders import with_holders
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.policy_calls import IdleCalls, PolicyCaller
 from pybatsched.core.services.eligibility import Eligibility
@@ -522,13 +521,12 @@ class Engine:
         return {name: table for service in services for name, table in service.tables().items()}
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Return why a waiting job was not started now, and on nodes which jobs hold what it lacks."""
+        """Return why a waiting job was not started now: because of a service, or the policy's reason."""
         for service in self.actions.services.all:
             reason = service.why_waiting(job)
             if reason is not None:
                 return reason
-        reason, nodes = self.policy.why_waiting(job, now), self.cluster.nodes
-        return reason if nodes is None else with_holders(reason, nodes, job)
+        return self.policy.why_waiting(job, now)
 
     @property
     def predictions_by_user(self) -> dict[str, dict[str, float]]:

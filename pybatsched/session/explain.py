@@ -151,7 +151,7 @@ class _Histories:
         own_id = self.owners.get(wire_id, wire_id)
         history = self.histories.get(own_id)
         if history is None and self.takes_all:
-            history = self.histories[own_id] = job_history.JobHistory(own_id)
+            history = self.histories[own_id] = job_history.JobHistory(own_id, names_holders=False)
             if self.first_line:
                 history.add(now, self.first_line)
         if history is not None:
@@ -293,7 +293,10 @@ def job_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
 
 
 def full_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
-    """Return `explain` for all jobs at once. O(journal + waiting jobs at each exchange). Raises InputError."""
+    """Return `explain` for all jobs at once, without holders of nodes. O(journal + waiting jobs at each exchange).
+
+    Raises InputError.
+    """
     histories = _Histories(takes_all=True)
     for _ in histories.read_all(reader, PolicyReplay(session_for(reader))):
         pass

@@ -10,6 +10,7 @@ from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobShape, JobState
 from pybatsched.errors import quantity
+from pybatsched.session.node_holders import with_holders
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class JobHistory:
     passed_over: _PassedOver | None = None
     held_from: float | None = None
     shape: JobShape | None = None
+    #: Whether to name the jobs that hold what it lacks on nodes, which takes some time.
+    names_holders: bool = True
     #: Its ids in Batsim: its own, and those of its segments.
     wire_ids: set[str] = field(init=False)
 
@@ -108,7 +111,9 @@ class JobHistory:
                 self.held_from = None
                 self.add(now, "released: it waits again")
             try:
-                reason = engine.why_waiting(job, now)
+                reason, nodes = engine.why_waiting(job, now), engine.cluster.nodes
+                if nodes is not None and self.names_holders:
+                    reason = with_holders(reason, nodes, job)
             except Exception as error:  # noqa: BLE001  a broken explanation must not hide the history
                 reason = f"(why_waiting raised {type(error).__name__}: {error!s})"
             self._not_started(now, reason)
