@@ -132,3 +132,33 @@ def test_nodes_need_nothing_from_batsim(policy: str, seed: int, tmp_path: Path) 
     finished = [row for row in rows(tmp_path / "mine_jobs.csv") if row["final_state"] == "COMPLETED_SUCCESSFULLY"]
     assert len(finished) > 40
     assert any(float(row["waiting_time"]) > 10 for row in finished)
+
+
+PARTITIONS = "batch: 0-2, max_time 70, default; gpu: 2-3, max_nodes 1, priority 5; all: all"
+#: Two whole nodes for a while, and then half a node.
+RESERVATIONS = [
+    {"name": "r0", "start": 40, "duration": 60, "hosts": "0-7", "users": ["alice"]},
+    {"name": "r1", "start": 130, "duration": 80, "hosts": "8-9", "users": ["alice"], "conflict": "kill"},
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+@pytest.mark.parametrize("is_reserved", [False, True])
+def test_partitions_and_reservations_of_nodes_need_nothing_from_batsim(
+    policy: str, seed: int, tmp_path: Path, *, is_reserved: bool
+) -> None:
+    nodes = names.of_nodes("2 x 4 cores 16 GB, 2 x 4 cores 32 GB 2 gpus:a100 features ib")
+    (tmp_path / "platform.xml").write_text(nodes.text)
+    workload, dice = crowd_of_nodes(seed, 60), random.Random(seed)
+    for job in workload["jobs"]:
+        named = dice.choice(["", "", "batch", "gpu", "gpu,batch", "all"])
+        job.update({"partition": named} if named else {})
+        if is_reserved and dice.random() < 0.2:
+            job.update(user="alice", reservation=dice.choice(["r0", "r1"]), walltime=41, partition="all")
+    options = [f"node_partitions={PARTITIONS}"]
+    options += [f"host_reservations={json.dumps(RESERVATIONS)}"] * is_reserved
+    run_both(workload, (policy, *options), tmp_path)
+    same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+    finished = [row for row in rows(tmp_path / "mine_jobs.csv") if row["final_state"] == "COMPLETED_SUCCESSFULLY"]
+    assert len(finished) > 25
