@@ -10,6 +10,7 @@ stands for node i: such sets are combined faster than any other.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -505,6 +506,9 @@ class Nodes:
         self.free = self._idle.copy()
         #: What each running or held job holds.
         self.held: dict[str, tuple[NodeShare, ...]] = {}
+        #: The present reservations: their ends, what they hold of nodes that are reserved in part, and what their jobs
+        #: hold.
+        self.reserved: list[tuple[float, tuple[NodeShare, ...], tuple[NodeShare, ...]]] = []
         #: The requests of unfinished jobs that request more than processors.
         self.requests: dict[str, NodeRequest] = {}
         #: The partitions by name that restrict where jobs start; none if the run has no such partitions.
@@ -651,6 +655,28 @@ class Nodes:
             left -= taken[kind]
         return tuple(taken)
 
+    def reserved_share(
+        self, procs: IntervalSet, free: FreeNodes, used: Sequence[NodeShare] = ()
+    ) -> tuple[NodeShare, ...]:
+        """Return the memory and GPUs that go with reserved processors, without `used` ones, and at most what is free.
+
+        They are that part of a node, rounded down. Of a whole node they are none: no other job can start there.
+        O(their nodes * used).
+        """
+        found = []
+        for number, n in self.parts_of(procs):
+            node, own = self.nodes[number], [share for share in used if share.node == number]
+            if n == node.n_cores:
+                continue
+            memory = 0 if node.memory == math.inf else int(node.memory) * n // node.n_cores
+            left = max(min(memory - sum(share.memory for share in own), free.memory[number]), 0)
+            gpus = []
+            for kind, n_gpus in enumerate(node.gpus):
+                n_used = sum(share.gpus[kind] for share in own if share.gpus)
+                gpus.append(max(min(n_gpus * n // node.n_cores - n_used, free.gpus[kind][number]), 0))
+            found.append(NodeShare(number, 0, int(left), tuple(gpus)))
+        return tuple(found)
+
     # --- what is missing ---
 
     def refusal(self, request: NodeRequest, n: int) -> Reason | None:
@@ -768,6 +794,8 @@ class Nodes:
         twin = self._idle.copy()
         for job_id, shares in self.held.items():
             twin.take(shares, exclusive=self.requests.get(job_id, PLAIN).exclusive)
+        for _, shares, _ in self.reserved:
+            twin.take(shares)
         twin.count_cores(self.parts_of(free))
         for node in range(len(self.nodes)):
             assert self.free.memory[node] >= 0, f"memory of node {self.nodes[node].name} is overcommitted"
@@ -798,6 +826,17 @@ class Nodes:
             return
         self.free.give(shares, exclusive=is_exclusive, with_cores=False)
         self.free.add_cores(self.parts_of(back))
+
+    def reserve(self, windows: Iterable[tuple[float, IntervalSet, Iterable[str]]]) -> None:
+        """Hold the share of present reservations: their ends, processors, and the jobs that run there. O(jobs)."""
+        for _, shares, _ in self.reserved:
+            self.free.give(shares)
+        self.reserved = []
+        for end_at, procs, job_ids in windows:
+            used = tuple(share for job_id in job_ids for share in self.held[job_id])
+            shares = self.reserved_share(procs, self.free, used)
+            self.free.take(shares)
+            self.reserved.append((end_at, shares, used))
 
     def count_cores(self, free: IntervalSet) -> None:
         """Count the free cores of all nodes anew, after a change of machines. O(nodes * log k)."""

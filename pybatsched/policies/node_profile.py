@@ -175,4 +175,11 @@ class NodeProfile:
                 least_cores, least_memory = min(least_cores, cores), min(least_memory, memory)
                 least_gpus = [min(pair) for pair in zip(least_gpus, gpus, strict=True)]
                 most_jobs, most_closed = max(most_jobs, n_jobs), max(most_closed, n_closed)
-        free.set_node(node, least_cores, least_memory, least_gpus, is_idle=not most_jobs, is_closed=bool(most_closed))
+        free.set_node(
+            node,
+            max(least_cores, 0),  # it is less if a job does not end before a reservation
+            least_memory,
+            [max(n, 0) for n in least_gpus],
+            is_idle=not most_jobs,
+            is_closed=bool(most_closed),
+        )

@@ -112,6 +112,7 @@ class FcfsOnNodes(LocalScheduler):
         for window in self.partition.upcoming:
             if window.start_at < end_at and at < window.end_at:
                 procs = procs - window.procs
+                usable.take(self.nodes.reserved_share(window.procs & self.partition.procs, usable))
         usable.count_cores(self.nodes.parts_of(procs))
         return usable
 
@@ -272,11 +273,12 @@ class EasyOnNodes(FcfsOnNodes):
         """
         partition, nodes = self.partition, self.nodes
         free, procs, at = nodes.free.copy(), partition.free, -math.inf
-        steps: Iterable[tuple[float, Job | IntervalSet]]
+        steps: Iterable[tuple[float, Job | IntervalSet | tuple[NodeShare, ...]]]
         steps = ((job.segment.expected_end_at, job) for job in partition.running_jobs)
-        if partition.returning:
+        if partition.returning or nodes.reserved:
             known = (one for one in partition.returning if one[0] > now)  # of others the return is not known
-            steps = sorted([*steps, *known], key=_first)
+            reserved = ((end_at, (*held, *used)) for end_at, held, used in nodes.reserved)
+            steps = sorted([*steps, *known, *reserved], key=_first)
         for step_at, step in steps:
             if step_at > at > -math.inf:
                 yield at, free, procs
@@ -286,6 +288,9 @@ class EasyOnNodes(FcfsOnNodes):
             if isinstance(step, IntervalSet):
                 back = step & partition.away
                 free.add_cores(nodes.parts_of(back))
+            elif isinstance(step, tuple):
+                back = EMPTY
+                free.give(step)
             else:
                 back = step.segment.procs or EMPTY
                 is_whole = back.isdisjoint(partition.away) if partition.n_away else True
@@ -312,7 +317,7 @@ def _start_of(booking: NodeBooking) -> float:
     return booking.start_at
 
 
-def _first(step: tuple[float, Job | IntervalSet]) -> float:
+def _first(step: tuple[float, Any]) -> float:
     return step[0]
 
 
@@ -425,9 +430,13 @@ class ConservativeOnNodes(FcfsOnNodes):
             if at > now:  # else it is not known when they return
                 parts = nodes.parts_of(procs & partition.away)
                 self._profile.end(at, [NodeShare(*part, 0, ()) for part in parts], exclusive=False)
+        for end_at, held, used in nodes.reserved:
+            self._profile.end(end_at, (*held, *used), exclusive=False)
         for window in partition.upcoming:
-            shares = tuple(NodeShare(*part, 0, ()) for part in nodes.parts_of(window.procs & partition.procs))
-            self._profile.book(NodeBooking(window.start_at, window.end_at, (), shares))
+            procs = window.procs & partition.procs
+            shares = [NodeShare(*part, 0, ()) for part in nodes.parts_of(procs)]
+            shares += nodes.reserved_share(procs, FreeNodes(nodes))
+            self._profile.book(NodeBooking(window.start_at, window.end_at, (), tuple(shares)))
         for entry in self.queue:
             self._place(entry.job, now)
         self._newcomers, self._must_rebuild, self._must_compress = [], False, False

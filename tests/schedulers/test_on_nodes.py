@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from support.nodes_twin import SlowNode, SlowPartition, accepting, gpus_of, slow_easy
 from support.random_nodes import crowds, described, hosts_of, machines, partitions
 
-from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, PolicyError
+from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, PolicyError, StartAt
 from pybatsched.core import events as e
 from pybatsched.testing import FakeJob, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative
@@ -131,6 +132,61 @@ def test_nothing_is_overcommitted_while_machines_fail(
     assert overcommitted(slow, found.jobs.values()) == []
 
 
+def taken_from(nodes: Sequence[SlowNode], jobs: Iterable[FakeJob], tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where other jobs use processors, or the share of memory and GPUs, that are reserved."""
+    found = []
+    for table, (index, node) in itertools.product(tables, enumerate(nodes)):
+        own, hosts = IntervalSet(node.procs), IntervalSet.parse(table["hosts"])
+        n, at, until = len(own & hosts), table["start"], table["start"] + table["duration"]
+        others = [job for job in jobs if job.started_at is not None and "reservation" not in job.fields]
+        here = [job for job in others if not job.procs.isdisjoint(own)]
+        here = [job for job in here if (job.started_at or 0.0) < until and (job.ended_at or 0.0) > at]
+        for now in sorted({max(job.started_at or 0.0, at) for job in here} if n else ()):
+            running = [job for job in here if (job.started_at or 0.0) <= now < (job.ended_at or 0.0)]
+            parts = [len(job.procs & own) for job in running]
+            memory = sum(
+                job.fields.get("node_memory_gb", job.fields.get("memory_gb", 0) * n_cores)
+                for job, n_cores in zip(running, parts, strict=True)
+            )
+            n_gpus = sum(gpus_of(job.fields)[1] for job in running)
+            free_gpus = sum(n_of_type - n_of_type * n // len(own) for n_of_type in node.gpus.values())
+            is_whole = any(job.fields.get("exclusive") for job in running)
+            if (
+                not all(job.procs.isdisjoint(hosts) for job in running)
+                or memory > node.memory_gb * (1 - n / len(own)) + 1e-5
+                or n_gpus > free_gpus
+                or is_whole
+            ):
+                found.append(f"node {index} at {now}: {[job.id for job in running]}")
+    return found
+
+
+@settings(max_examples=150)
+@given(machines(), crowds(), st.sampled_from(("easy", "fcfs", "conservative")), st.data())
+def test_reserved_processors_hold_their_share_of_nodes(
+    slow: list[SlowNode], jobs: list[dict[str, Any]], policy: str, data: st.DataObject
+) -> None:
+    tables: list[dict[str, Any]] = []
+    for name, start in (("r", 4), ("s", 21)):
+        procs = data.draw(st.sets(st.integers(0, max(slow[-1].procs)), min_size=1))
+        hosts = IntervalSet(procs & {proc for node in slow for proc in node.procs}) or IntervalSet([0])
+        length = data.draw(st.integers(3, 15))
+        tables.append({"name": name, "start": start, "duration": length, "hosts": str(hosts), "users": ["u"]})
+    workload = Workload()
+    for job in jobs:
+        own = (
+            {"reservation": data.draw(st.sampled_from("rs")), "user": "u"} if data.draw(st.integers(0, 3)) == 3 else {}
+        )
+        times = {"s": job["s"], "at": job["at"] + 1, "walltime": job["walltime"]}
+        workload.job(job["id"], n=job["n"], **times, **{**job["request"], **own})
+    workload.job("first", n=1, s=0.25, walltime=0.25, node_memory_gb=0.001)  # nodes are counted from the beginning
+    found = run_policy(policy, workload, hosts=hosts_of(slow), host_reservations=tables)
+    assert not found.deadlocked
+    assert all(job.final_state for job in found.jobs.values())
+    assert overcommitted(slow, found.jobs.values()) == []
+    assert taken_from(slow, found.jobs.values(), tables) == []
+
+
 class Promising(Conservative):
     """Conservative backfilling that records the first planned start of each job."""
 
@@ -217,6 +273,34 @@ class OnLowest(Policy):
         while self.jobs:
             job = self.jobs.pop(0)
             yield ExecuteJob(job.id, self.partition.free.first(job.n_procs))
+
+
+class Holds(OnLowest):
+    """Holds processors for the first job."""
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        if now == 0 and self.jobs:
+            job = self.jobs.pop(0)
+            yield StartAt(job.id, self.partition.free.first(job.n_procs), 10)
+        yield from super().decide(now)
+
+
+def test_a_held_job_holds_its_share() -> None:
+    jobs = Workload().job("a", n=1, s=5, memory_gb=10).job("b", n=1, s=1, at=1, memory_gb=7)
+    with pytest.raises(PolicyError, match="node n0 has 6 GB of 16 GB free; the job needs 7 GB"):
+        run_policy(Holds, jobs, hosts=FOUR)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_half_of_a_node_is_reserved_with_half_of_its_memory_and_gpus(policy: str) -> None:
+    node = {"node": "n0", "memory_gb": "32", "gpus": "2"}
+    window = {"name": "r", "start": 10, "duration": 10, "hosts": "2-3", "users": ["u"]}
+    jobs = Workload().job("a", n=1, s=8, walltime=9, memory_gb=32)  # ends before the window
+    jobs.job("own", n=1, s=4, walltime=5, memory_gb=16, gpus_per_node=1, user="u", reservation="r")
+    jobs.job("b", n=1, s=30, walltime=30, at=9, memory_gb=16, gpus_per_node=1)  # leaves half of the node
+    jobs.job("c", n=1, s=5, walltime=5, at=12, memory_gb=1)  # the memory that is left is reserved
+    found = run_policy(policy, jobs, hosts=[node] * 4, host_reservations=[window]).jobs
+    assert {job_id: job.started_at for job_id, job in found.items()} == {"w0!a": 0, "w0!own": 10, "w0!b": 9, "w0!c": 20}
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ class HostReservations(Service):
 
     def leave(self) -> None:
         """Return the processors of present windows."""
+        self._hold_shares(())
         self._cluster.reserved = EMPTY
         self._cluster.window_ends = []
 
@@ -276,13 +277,26 @@ class HostReservations(Service):
         """Start the jobs of present reservations that fit, in order, and the jobs whose start was delayed."""
         now = self._actions.now
         self._taken = self._left = EMPTY
-        for one in self._all:
-            if one.window.start_at <= now + HALF_TICK and one.waiting:
+        present = [one for one in self._all if one.window.start_at <= now + HALF_TICK]
+        self._hold_shares(())
+        for one in present:
+            if one.waiting:
                 self._start_own(one, now)
+        self._hold_shares(one.window for one in present)
         deferred, self._deferred = self._deferred, {}
         for job, decision in deferred.values():
             if job.state is JobState.WAITING and job.id in self._cluster.jobs:
                 self._retry(job, decision, now)
+
+    def _hold_shares(self, windows: Iterable[Window]) -> None:
+        """Hold the memory and GPUs of present windows, if nodes are counted. Their own jobs use what is held."""
+        nodes = self._cluster.nodes
+        if nodes is not None:
+            own = [job for job in self._cluster.inherited.values() if job.procs is not None]
+            nodes.reserve(
+                (one.end_at, one.procs, [job.id for job in own if job.procs and job.procs.issubset(one.procs)])
+                for one in windows
+            )
 
     def _start_own(self, one: _Reserved, now: float) -> None:
         window = one.window
