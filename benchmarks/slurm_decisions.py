@@ -208,7 +208,7 @@ def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> R
     user = args.uid or ""
     association = recording.accounts.find(user, args.A or "", partition.name)
     qos = recording.accounts.qos.get(args.qos or (association.default_qos if association else "") or "normal")
-    tasks, limit = _tasks(args.array)
+    tasks, limit = tasks_of(args.array)
     begin = re.fullmatch(r"now\+(\d+)", args.begin or "")
     conditions = [one.partition(":") for one in (args.dependency or "").split(",") if one]
     return Record(
@@ -230,7 +230,7 @@ def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> R
     )
 
 
-def _tasks(text: str | None) -> tuple[list[int], int]:
+def tasks_of(text: str | None) -> tuple[list[int], int]:
     """Return the tasks of an array such as ``0-5%3``, and how many may run at a time; 0 for any number."""
     if not text:
         return [], 0

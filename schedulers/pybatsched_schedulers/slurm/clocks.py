@@ -6,6 +6,8 @@ import math
 import random
 from typing import TYPE_CHECKING, Final
 
+from pybatsched import HALF_TICK
+
 if TYPE_CHECKING:
     from pybatsched import slurm_conf as sc
 
@@ -21,18 +23,36 @@ class Clocks:
     def __init__(self, options: sc.Scheduling, seed: int, begin: float) -> None:
         phases = random.Random(seed)  # noqa: S311  not for secrets
         self._options = options
-        self._first_tick = begin - TICK_S * phases.random()
-        self._last_full = begin - options.sched_interval_s * phases.random()
-        self._last_run = -math.inf
-        self._is_asked = False
-        self._needs_full = True  # something has changed since the last pass over the whole queue
+        self._first_tick = begin - round(TICK_S * phases.random(), 6)
+        self._last_full = begin - round(options.sched_interval_s * phases.random(), 6)
+        self._last_run = -math.inf  # at a tick
+        self._asked_at = math.inf  # since when a main pass is requested
+        self._changed_full_at = begin  # since when a pass over the whole queue has something to do
         self._at_once = math.inf
-        self._next_backfill = begin + options.bf_interval_s * phases.random()
+        self._next_backfill = begin + round(options.bf_interval_s * phases.random(), 6)
         self._changed_at: float | None = begin
+
+    def skip(self, now: float) -> None:
+        """Record the passes that were due before a time, with nothing to do."""
+        while self.next_main() < now - HALF_TICK:
+            self.main_ran(self.next_main())
+        if self.next_backfill() < now - HALF_TICK:
+            self.backfill_ran(self.next_backfill())
 
     def ask(self, now: float) -> None:
         """Request a main pass, because of a submission, an end or another change; backfill has something to do, too."""
-        self._is_asked = self._needs_full = True
+        self._asked_at = min(self._asked_at, now)
+        self.change(now)
+
+    def change(self, now: float) -> None:
+        """Let the next pass over the whole queue and the next backfill run: something has changed."""
+        if self._changed_full_at == math.inf:
+            period_s = math.ceil(self._options.sched_interval_s / TICK_S) * TICK_S
+            n = (now - self._last_full) // period_s  # passes with nothing to do
+            if n:
+                self._last_full += n * period_s
+                self._last_run = max(self._last_run, self._last_full)
+            self._changed_full_at = now
         if self._changed_at is None:
             self._changed_at = now
 
@@ -42,28 +62,28 @@ class Clocks:
 
     def next_main(self) -> float:
         """Return when the next main pass is due."""
-        at = self._last_full + self._options.sched_interval_s if self._needs_full else math.inf
-        if self._is_asked:
-            at = min(at, self._last_run + self._options.batch_sched_delay_s)
-        return min(self._tick_from(at), self._at_once)
+        return min(self._next_at_tick(), self._at_once)
 
-    def _tick_from(self, at: float) -> float:
-        """Return the first tick in the second of a time or later: slurmctld compares whole seconds."""
+    def _next_at_tick(self) -> float:
+        """Return the first tick at which a pass is due: slurmctld compares whole seconds."""
+        options, second = self._options, math.floor
+        of_full = max(self._changed_full_at, second(self._last_full) + options.sched_interval_s)
+        after = -math.inf if self._last_run == -math.inf else second(self._last_run) + options.batch_sched_delay_s
+        at = min(of_full, max(self._asked_at, after))
         if at == math.inf:
             return at
-        n = max(math.ceil((math.floor(at) - self._first_tick) / TICK_S), 0) if at > -math.inf else 0
-        return self._first_tick + n * TICK_S
+        return self._first_tick + max(math.ceil((at - self._first_tick) / TICK_S), 0) * TICK_S
 
     def main_ran(self, now: float) -> bool:
         """Record a main pass, and return whether it looks at the full queue."""
-        if now >= self._at_once:
+        if self._at_once <= now + HALF_TICK:
             self._at_once = math.inf
-            if now < self._tick_from(self._last_run + self._options.batch_sched_delay_s):
-                return False
-        self._last_run, self._is_asked = now, False
+        if self._next_at_tick() > now + HALF_TICK:
+            return False
+        self._last_run, self._asked_at = now, math.inf
         is_full = math.floor(now) - math.floor(self._last_full) >= self._options.sched_interval_s
         if is_full:
-            self._last_full, self._needs_full = now, False
+            self._last_full, self._changed_full_at = now, math.inf
         return is_full
 
     def next_backfill(self) -> float:

@@ -32,17 +32,20 @@ from pybatsched import (
 from pybatsched_schedulers.slurm.accounts import read_accounts
 from pybatsched_schedulers.slurm.backfill import BackfillPass
 from pybatsched_schedulers.slurm.clocks import Clocks
-from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, PreemptedJob, StartedJob, machine_of
+from pybatsched_schedulers.slurm.controller import (
+    Controller,
+    ExpectedStart,
+    PreemptedJob,
+    Reservation,
+    StartedJob,
+    machine_of,
+)
 from pybatsched_schedulers.slurm.main_pass import MainPass
 from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Nodes
     from pybatsched_schedulers.slurm.jobs import Record
-
-#: After the end of a job its nodes answer after this time, and a main pass after an epilog comes after the other.
-_ANSWER_S = 0.01
-_EPILOG_S = 0.03
 
 
 class SlurmOptions(Options):
@@ -61,6 +64,14 @@ class SlurmOptions(Options):
         default=False, description="run both passes at every event, without the clocks and delays of a real slurmctld"
     )
     seed: int = Field(default=0, description="the phases of the clocks", ge=0)
+    node_answer_s: float = Field(
+        default=0.01, description="seconds from the end of a job until its nodes are free; without `exact`", ge=0
+    )
+    epilog_s: float = Field(
+        default=0.03,
+        description="seconds from the end of a job to the main pass that follows, if slurm.conf has an Epilog",
+        ge=0,
+    )
 
     model_config = ConfigDict(
         extra="allow", frozen=True
@@ -100,6 +111,7 @@ class Slurm(Policy):
         self._refused: list[RejectJob] = []
         self._answers: list[tuple[float, Record]] = []  # when nodes of ended jobs answer
         self._called_at = -math.inf
+        self._windows = self._partition.upcoming.copy()  # the reservations of hosts that begin later
         self._next_update: float | None = None
         self._has_changed = False
         self._plans: dict[Record, float] = {}  # expected starts
@@ -110,6 +122,8 @@ class Slurm(Policy):
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Put a job into the list, or a task into its array."""
         self._update_priorities(now)
+        if self._clocks is not None and not self._controller.jobs.waiting:
+            self._clocks.skip(now)
         try:
             record = self._makes.record(job, math.floor(now))
         except SubmissionError as error:
@@ -142,9 +156,9 @@ class Slurm(Policy):
             self._controller.jobs.drop(record)
         else:
             self._controller.end(record, math.floor(now))
-            self._answers.append((now if self.options.exact else now + _ANSWER_S, record))
+            self._answers.append((now if self.options.exact else now + self.options.node_answer_s, record))
             if self._conf.has_epilog and self._clocks is not None:
-                self._clocks.ask_at_once(now + _EPILOG_S)
+                self._clocks.ask_at_once(now + max(self.options.epilog_s, self.options.node_answer_s))
         self._ask(now)
 
     def on_job_killed(self, job: Job, now: float) -> None:
@@ -175,19 +189,35 @@ class Slurm(Policy):
             period_s = self._conf.priorities.calc_period_s
             if not options.exact:
                 self._clocks = Clocks(self._conf.scheduling, options.seed, now)
-            self._next_update = now + period_s * (1 if options.exact else Random(options.seed).random())  # noqa: S311
+            phase_s = period_s if options.exact else round(period_s * Random(options.seed).random(), 6)  # noqa: S311
+            self._next_update = now + phase_s
             self._controller.update_priorities(math.floor(self._next_update - period_s))
         while self._next_update <= now:
             self._controller.update_priorities(math.floor(self._next_update))
             self._next_update += self._conf.priorities.calc_period_s
-            if self._controller.jobs.waiting:
-                self._ask(now)
+            if self._controller.jobs.waiting and self._can_change:
+                self._has_changed = True
+                if self._clocks is not None:
+                    self._clocks.change(now)
+
+    @property
+    def _can_change(self) -> bool:
+        """Whether other priorities could let a job start: when no job runs, none waits for the end of another."""
+        return bool(self._controller.jobs.running or self._answers)
 
     # --- decisions ---
 
     def decide(self, now: float) -> Iterator[Decision]:
         """Run the passes that are due."""
         self._update_priorities(now)
+        if self._windows is not self._partition.upcoming:
+            self._windows = self._partition.upcoming
+            self._controller.reservations = {
+                one.name: Reservation(
+                    one.name, math.floor(one.start_at), math.floor(one.end_at), self._machine.within(one.procs)
+                )
+                for one in self._windows
+            }
         while self._answers and self._answers[0][0] <= now:
             self._controller.nodes_answered(self._answers.pop(0)[1])
         yield from self._refused
@@ -216,7 +246,7 @@ class Slurm(Policy):
         at = min((one.eligible_at for one in waiting.values() if one.eligible_at > now), default=math.inf)
         if self._clocks is not None:
             at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
-        if self._conf.priorities.type == "multifactor":
+        if self._conf.priorities.type == "multifactor" and self._can_change:
             at = min(at, self._next_update)
         at = max(at, now + TICK)
         if at < math.inf and not now + HALF_TICK < self._called_at <= at + HALF_TICK:

@@ -19,7 +19,7 @@ _GB = 1024
 
 
 class SlurmFields(JobFields):
-    """The fields of jobs that the policy reads besides those for nodes. Logs of Slurm have them."""
+    """The fields of jobs that the policy reads. Logs of Slurm have them."""
 
     user: Any = None
     account: str = Field("", description="the name of an account")
@@ -28,6 +28,14 @@ class SlurmFields(JobFields):
     nice: float = Field(0, description="a number that is subtracted from the priority")
     array: int | str = Field("", description="the id of an array")
     reservation: str = Field("", description="the name of a reservation")
+    n_nodes: int | str = Field(0, description="a number of nodes, or a range such as 2-4")
+    cores_per_node: int = Field(0, ge=1, description="a number from 1")
+    memory_gb: float = Field(0, ge=0, allow_inf_nan=False, description="GB from 0")
+    node_memory_gb: float = Field(0, ge=0, allow_inf_nan=False, description="GB from 0")
+    gpus_per_node: int | str = Field(0, description="a number of GPUs, or a type with a number such as a100:2")
+    gpus: int | str = Field(0, description="a number of GPUs, or a type with a number such as a100:2")
+    features: str = Field("", description="features of every node, such as ib&nvme")
+    exclusive: bool = Field(default=False, description="true or false")
 
 
 class SubmissionError(Exception):

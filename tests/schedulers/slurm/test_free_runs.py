@@ -1,0 +1,33 @@
+"""Workloads of recorded runs of a real Slurm, simulated with the clocks of policy `slurm`: the numbers of one seed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import GOLDEN, ROOT, module_of
+
+#: Mean wait, makespan, share of starts by backfill, and starts.
+EXPECTED: dict[str, tuple[float, float, float, float]] = {
+    "s1_whole_nodes/run_a": (306.821383, 1789.613889, 0.444444, 180),
+    "s1_whole_nodes_limits/run_a": (278.800172, 1796.627889, 0.583333, 180),
+    "s2_fifo_backfill/run_a": (364.464384, 1915.428574, 0.438889, 180),
+    "s3_cores_mem_gpu/run_a": (126.804366, 1693.428574, 0.550000, 200),
+    "s4_qos_preempt/run_a": (117.575413, 2056.211889, 0.249097, 277),
+}
+
+
+@pytest.fixture
+def free_runs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")  # it imports its neighbour
+    yield module_of("slurm_free_runs", ROOT / "benchmarks" / "slurm_free_runs.py")
+    sys.modules.pop("slurm_decisions", None)
+
+
+@pytest.mark.skipif(not (GOLDEN / "slurm").exists(), reason="no recordings of Slurm in PYBATSCHED_GOLDEN")
+@pytest.mark.parametrize("run", EXPECTED)
+def test_free_runs_keep_their_figures(run: str, free_runs: Any) -> None:
+    found = free_runs.simulated(free_runs.Recorded(GOLDEN / "slurm" / Path(run)), 0, {})
+    assert found == pytest.approx(EXPECTED[run], abs=1e-6)
