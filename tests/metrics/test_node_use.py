@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,32 @@ def test_classes_by_what_jobs_request(place: Path) -> None:
     record = JobRecord("w0!a", "REJECTED", 0, 0, ())
     for fields in ({"exclusive": True, "res": 1}, {"n_nodes": 1, "res": 4}):
         assert NodeUse(Nodes([node]), [record._replace(fields=fields)]).of_jobs()["resource"] == ["whole node"]
+
+
+def test_gpus_of_any_type_are_the_first_free_ones() -> None:
+    """On a node with two GPUs of type a and one of type b for 40 s, and an idle one with one of each."""
+    nodes = Nodes(
+        [
+            Node(0, "n0", IntervalSet.parse("0-3"), 4, math.inf, (2, 1), frozenset()),
+            Node(1, "n1", IntervalSet.parse("4-7"), 4, math.inf, (1, 1), frozenset()),
+        ],
+        ["a", "b"],
+    )
+    rows: list[tuple[float, float, dict[str, Any]]] = [
+        (0, 40, {"gpus_per_node": "a:1"}),
+        (5, 10, {"gpus_per_node": 2}),  # one of each type
+        (20, 10, {"gpus": 1}),  # of type a
+    ]
+    records = []
+    for k, (at, run_s, fields) in enumerate(rows):
+        part = Outcome(f"w0!{k}", "COMPLETED_SUCCESSFULLY", at, at, run_s, 1, procs=IntervalSet((k,)))
+        records.append(JobRecord(part.id, part.state, at, run_s, (part,), {"res": 1, **fields}))
+    assert NodeUse(nodes, records).figures() == {
+        "gpu_utilisation": (40 + 2 * 10 + 10) / (5 * 40),
+        "gpu_utilisation_a": (40 + 10 + 10) / (3 * 40),
+        "gpu_utilisation_b": 10 / (2 * 40),
+        "stranded": 2 * 10 / (8 * 40),
+    }
 
 
 def test_a_truncated_run_counts_the_jobs_that_ran_then(place: Path) -> None:
