@@ -668,7 +668,8 @@ def _preemption(fields: _Fields, unsupported: dict[str, Unsupported]) -> tuple[s
     modes = {name.lower() for name in fields.read("PreemptMode", _some_of(_PREEMPT_MODES), _NONE)}
     for mode in sorted(modes & {"suspend", "gang", "within"}):
         unsupported[mode] = Unsupported("PreemptMode", mode.upper(), "jobs are not suspended and not preempted by it")
-    return kind if kind != "none" else "", frozenset(modes & {"cancel", "requeue"})
+    simulated = frozenset(modes & {"cancel", "requeue"})
+    return kind if kind != "none" and simulated else "", simulated
 
 
 def read_slurm_conf(path: Path, changes: Mapping[str, str] | None = None) -> SlurmConf:

@@ -206,6 +206,13 @@ _NOT_SIMULATED: Final = {
 }
 
 
+#: The flags of QOS that are simulated. Jobs that could never start are always rejected, as with denyonlimit.
+_QOS_FLAGS: Final = frozenset({
+    "denyonlimit", "nodecay", "noreserve", "overpartqos", "partitionmaxnodes", "partitionminnodes",
+    "partitiontimelimit", "usagefactorsafe",
+})  # fmt: skip
+
+
 def _plain(name: str) -> str:
     """Return the name of a column or key without what differs between the commands of Slurm.
 
@@ -410,6 +417,8 @@ def _qos(path: Path) -> tuple[dict[str, Qos], list[sc.Unsupported]]:
             usage_factor=row.read("usagefactor", float, 1.0),
         )
         unsupported += row.unsupported()
+        for flag in sorted(qos[name].flags - _QOS_FLAGS):
+            unsupported.append(sc.Unsupported("Flags", flag, f"QOS {name} is as without this flag"))
     for one in qos.values():
         unknown = sorted(one.preempts - qos.keys())
         if unknown:

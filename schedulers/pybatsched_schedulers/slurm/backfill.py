@@ -174,6 +174,8 @@ class BackfillPass:
         options = self._options
         if start_at > self._until:
             return None, 0
+        if record.qos is not None and "noreserve" in record.qos.flags:
+            return None, 0
         if options.bf_min_age_reserve_s and self._now - record.eligible_at < options.bf_min_age_reserve_s:
             return None, 0
         step, nodes = options.bf_resolution_s, set_of(placement.nodes)
@@ -208,7 +210,7 @@ class BackfillPass:
     def _is_within_limits(self, record: Record, fit: Fit) -> bool:
         """Return whether limits allow a job now, whenever it would start; else set its reason."""
         controller = self._controller
-        reason = controller.use.exceeded_by(record, controller.tres(record, fit.placement))
+        reason = controller.use.exceeded_by(record, controller.tres(record, fit.placement), fit.placement.nodes)
         if reason:
             record.reason = reason
         return not reason

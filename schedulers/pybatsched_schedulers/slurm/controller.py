@@ -13,6 +13,7 @@ from pybatsched_schedulers.slurm.limits import RunningUse
 from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.queue import JobList
 from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
+from pybatsched_schedulers.slurm.usage import billing
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.slurm.accounts import Accounts
@@ -80,9 +81,10 @@ class Controller:
         self.free = FreeNodes(self.machine)
         self.jobs = JobList()
         self.priorities = PriorityEngine(conf, accounts)
-        self.use = RunningUse(accounts, is_enforced=not conf.enforce.isdisjoint({"limits", "safe"}))
+        self.use = RunningUse(accounts, is_enforced="limits" in conf.enforce, is_safe="safe" in conf.enforce)
         self.reservations: dict[str, Reservation] = {}
-        self.partition_nodes = {name: set_of(one.nodes) for name, one in conf.partitions.items()}
+        up = set_of(number for number, node in enumerate(conf.nodes) if node.is_up)
+        self.partition_nodes = {name: set_of(one.nodes) & up for name, one in conf.partitions.items()}
         #: Nodes that are not available.
         self.down = 0
         #: Nodes that have not yet answered after the end of a job, by the record of this job.
@@ -93,6 +95,11 @@ class Controller:
         self._ends: list[Held] | None = None  # sorted, until a job starts or ends
 
     # --- what happens ---
+
+    def refused_by(self, record: Record) -> str:
+        """Return Slurm's reason why a job is rejected at submission; empty if it is accepted. O(limits)."""
+        reason = self.use.refused_by(record, self.asked_tres(record))
+        return reason or ("" if self.when_idle(record) is not None else "BadConstraints")
 
     def submit(self, record: Record) -> None:
         """Add a waiting job. O(1)."""
@@ -112,8 +119,19 @@ class Controller:
             elif is_alone:  # Slurm tests whether other jobs come before it
                 for rest in self.jobs.arrays.values():
                     self.test_array(rest, record.submit_at)
+        self.use.submitted(record, max(len(record.tasks), 1))
         self.jobs.add(record)
         self.selection.reset_weights(record.request, self.partition_nodes[record.partition.name])
+
+    def add_task(self, rest: Record, task: int) -> None:
+        """Add a task to the waiting rest of an array. O(1)."""
+        self.use.submitted(rest, 1)
+        self.jobs.add_task(rest, task)
+
+    def drop(self, record: Record) -> None:
+        """Remove a waiting job that will not run. O(1)."""
+        self.use.left(record, max(len(record.tasks), 1))
+        self.jobs.drop(record)
 
     def when_idle(self, record: Record) -> Placement | None:
         """Return where a job would run if all nodes of its partition were idle; None if it can never run.
@@ -142,6 +160,7 @@ class Controller:
     def update_priorities(self, now: int) -> None:
         """Decay usage, and set the priorities of waiting jobs: once in each calculation period."""
         self.priorities.update(list(self.jobs.waiting.values()), list(self.jobs.running), now)
+        self.use.updated(self.jobs.running, now)
 
     def start(self, record: Record, placement: Placement, now: int) -> Record:
         """Start a waiting job, or the first task of an array. Return what runs now. O(its nodes)."""
@@ -158,6 +177,7 @@ class Controller:
     def end(self, record: Record, now: int) -> None:
         """Take back what an ended job held. Its nodes complete until `nodes_answered`. O(its nodes)."""
         self._give_back(record, now)
+        self.use.left(record, 1)
         self.jobs.end(record)
 
     def preempt(self, record: Record, now: int) -> None:
@@ -167,6 +187,7 @@ class Controller:
         """
         self._give_back(record, now)
         if self.cancels(record):
+            self.use.left(record, 1)
             self.jobs.end(record)
         else:
             self.jobs.requeue(record)
@@ -174,6 +195,8 @@ class Controller:
 
     def cancels(self, record: Record) -> bool:
         """Return whether a job that is preempted does not run again."""
+        if not self.conf.requeues:
+            return True
         own = record.qos.preempt_mode if record.qos is not None and self.conf.preempt_type == "qos" else ""
         own = own or record.partition.preempt_mode
         return "CANCEL" in ({own.upper()} if own and own != "cluster" else self.conf.preempt_mode)
@@ -260,14 +283,7 @@ class Controller:
 
     def tres(self, record: Record, placement: Placement) -> Mapping[str, float]:
         """Return what a job would use in a placement, by the names of TRES. O(its nodes)."""
-        return self._tres(record, placement.n_cpus, len(placement.nodes))
-
-    def asked_tres(self, record: Record) -> Mapping[str, float]:
-        """Return what a job asks for, by the names of TRES. O(1)."""
-        return self._tres(record, record.request.n_cpus, record.request.min_nodes)
-
-    def _tres(self, record: Record, n_cpus: int, n_nodes: int) -> Mapping[str, float]:
-        request = record.request
+        request, n_cpus, n_nodes = record.request, placement.n_cpus, len(placement.nodes)
         found: dict[str, float] = {"cpu": n_cpus, "node": n_nodes}
         memory = request.cpu_memory * n_cpus + request.node_memory * n_nodes
         if memory:
@@ -277,11 +293,18 @@ class Controller:
             found["gres/gpu"] = n_gpus
             if request.gpu_type:
                 found[f"gres/gpu:{request.gpu_type}"] = n_gpus
-        weights = record.partition.billing_weights
-        found["billing"] = (
-            n_cpus if weights is None else sum(found.get(name, 0) * weight for name, weight in weights.items())
-        )
+        found["billing"] = self._billing(record, found)
         return found
+
+    def asked_tres(self, record: Record) -> Mapping[str, float]:
+        """Return what a job asks for, by the names of TRES. O(1)."""
+        found = self.priorities.requested(record)
+        found["billing"] = self._billing(record, found)
+        return found
+
+    def _billing(self, record: Record, tres: Mapping[str, float]) -> int:
+        flags = self.conf.priorities.flags
+        return int(billing(tres, record.partition, takes_maximum=bool(flags & {"MAX_TRES", "MAX_TRES_GRES"})))
 
     def victims_of(self, record: Record) -> list[Held]:
         """Return the running jobs that a job may preempt, the first victim first. O(running log running)."""
@@ -297,7 +320,11 @@ class Controller:
                 if held.record.qos is not None and held.record.qos.name in record.qos.preempts
             ]
             return sorted(found, key=_qos_then_size)
-        found = [held for held in self._held.values() if held.record.partition.tier < record.partition.tier]
+        found = [
+            held
+            for held in self._held.values()
+            if held.record.partition.tier < record.partition.tier and held.record.partition.preempt_mode != "off"
+        ]
         return sorted(found, key=_tier_then_size)
 
     def with_preemption(self, record: Record, allowed: int) -> tuple[Placement, list[Record]] | None:

@@ -1,138 +1,333 @@
-"""Limits of QOS and associations: how much may run at a time, for each user, account and group.
+"""Limits of QOS and associations: how much may run and wait at a time, for each user, account and group.
 
-A limit of a QOS replaces the association's limit of the same kind. What runs counts for both.
+The limits of the partition's QOS come first, then those of the job's QOS (the flag OverPartQOS exchanges them), then
+those of associations. A limit replaces those of the same kind after it. What runs counts for all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from pybatsched_schedulers.slurm.accounts import Accounts, Association
+    from pybatsched_schedulers.slurm.accounts import Accounts, Association, Limits, Qos, Usage
     from pybatsched_schedulers.slurm.jobs import Record
 
 #: The words that Slurm uses for TRES in the names of reasons.
-_WORDS = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "billing": "Billing", "gres/gpu": "GRES", "energy": "Energy"}
+_WORDS: Final = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "billing": "Billing", "energy": "Energy"}
+#: Names of reasons with other words or endings than most: by the reason of the rule with the word of the TRES.
+_IRREGULAR: Final = {
+    "GrpCpu": "GrpCpuLimit", "GrpCpuMinutes": "GrpCPUMinutesLimit", "GrpCpuRunMinutes": "GrpCPURunMinutesLimit",
+    "MaxCpuPerJob": "MaxCpuPerJobLimit", "MaxCpuMinutesPerJob": "MaxCpuMinutesPerJobLimit",
+    "MaxCpuPerUser": "MaxCpuPerUserLimit", "MinCpu": "MinCpuNotSatisfied", "GrpMem": "GrpMemLimit",
+    "GrpNode": "GrpNodeLimit", "MaxNodePerJob": "MaxNodePerJobLimit", "MaxNodePerUser": "MaxNodePerUserLimit",
+}  # fmt: skip
+_MINUTE_S: Final = 60
+#: Jobs without a time limit count as if it were this.
+_LONGEST_S: Final = 1e9
 
 
 class _Use:
-    """What runs at present: jobs, and what they use."""
+    """What runs at present, what waits or runs, and what running jobs may still use."""
 
-    __slots__ = ("n_jobs", "tres")
+    __slots__ = ("n_jobs", "n_submitted", "nodes", "seconds", "tres")
 
     def __init__(self) -> None:
         self.n_jobs = 0
+        self.n_submitted = 0
         self.tres: Counter[str] = Counter()
+        #: The jobs on each node: a node counts once.
+        self.nodes: Counter[int] = Counter()
+        #: The TRES of running jobs times the seconds that were left to them at the last update.
+        self.seconds: Counter[str] = Counter()
 
-    def change(self, tres: Mapping[str, float], sign: int) -> None:
+    def change(self, record: Record, sign: int, left_s: float) -> None:
         self.n_jobs += sign
-        for name, amount in tres.items():
+        for name, amount in record.tres.items():
             self.tres[name] += sign * amount  # type: ignore[assignment]
+            self.seconds[name] += sign * amount * left_s  # type: ignore[assignment]
+        nodes = () if record.placement is None else record.placement.nodes
+        for node in nodes:
+            self.nodes[node] += sign
+            if not self.nodes[node]:
+                del self.nodes[node]
+        self.tres["node"] = len(self.nodes)
+
+
+class _JobsRule(NamedTuple):
+    """At most so many jobs."""
+
+    most: int
+    use: _Use
+    reason: str
+
+
+class _WallRule(NamedTuple):
+    """A longest time limit; with usage, for the sum of all jobs so far."""
+
+    most_s: float
+    usage: Usage | None
+    reason: str
+
+
+class _TresRule(NamedTuple):
+    """A limit of one TRES. The kind says what is compared with it."""
+
+    kind: str
+    tres: str
+    limit: float
+    use: _Use
+    usage: Usage
+    reason: str
+
+
+#: The limits of TRES in Slurm's order, as fields of `Limits`: whether all levels of accounts have them, and the reason.
+_TRES_RULES: Final = (
+    ("grp_tres_mins", True, "Grp{}Minutes"),
+    ("grp_tres", True, "Grp{}"),
+    ("grp_tres_run_mins", True, "Grp{}RunMinutes"),
+    ("max_tres_mins", False, "Max{}MinutesPerJob"),
+    ("max_tres", False, "Max{}PerJob"),
+    ("max_tres_per_node", False, "Max{}PerNode"),
+    ("min_tres", False, "Min{}"),
+    ("max_tres_per_account", False, "Max{}PerAccount"),
+    ("max_tres_per_user", False, "Max{}PerUser"),
+)
+
+
+class _Rules:
+    """All limits of the jobs of a user with a QOS in a partition. Those that are replaced are not among them."""
+
+    def __init__(self, uses: dict[tuple[object, ...], _Use]) -> None:
+        self._uses = uses
+        self._imposed: set[tuple[str, str]] = set()  # the limits of QOS so far
+        #: What counts its jobs, once each.
+        self.counted: dict[_Use, None] = {}
+        self.submits: list[_JobsRule] = []
+        self.jobs: list[_JobsRule] = []
+        self.walls: list[_WallRule] = []
+        self.tres: list[_TresRule] = []
+
+    def add_qos(self, qos: Qos, user: str, account: str) -> None:
+        """Add the limits of a QOS."""
+        limits, whole = qos.limits, self._use("qos", qos.name)
+        of_user, of_account = self._use("qos user", qos.name, user), self._use("qos account", qos.name, account)
+        self._add(self.submits, "grp_submit", limits.grp_submit, whole, "QOSGrpSubmitJobsLimit")
+        self._add(self.submits, "account", limits.max_submit_per_account, of_account, "MaxSubmitJobsPerAccount")
+        self._add(self.submits, "max_submit", limits.max_submit_per_user, of_user, "QOSMaxSubmitJobPerUserLimit")
+        self._add(self.jobs, "grp_jobs", limits.grp_jobs, whole, "QOSGrpJobsLimit")
+        self._add(self.jobs, "account", limits.max_jobs_per_account, of_account, "MaxJobsPerAccount")
+        self._add(self.jobs, "max_jobs", limits.max_jobs_per_user, of_user, "QOSMaxJobsPerUserLimit")
+        self._add_walls(limits, qos.usage, "QOS", is_own=True)
+        uses = {"max_tres_per_user": of_user, "max_tres_per_account": of_account}
+        for kind, _, word in _TRES_RULES:
+            for tres, limit in getattr(limits, kind).items():
+                if self._is_new(kind, tres, "QOS"):
+                    reason = _reason("QOS", word, tres)
+                    self.tres.append(_TresRule(kind, tres, limit, uses.get(kind, whole), qos.usage, reason))
+
+    def add_association(self, association: Association) -> None:
+        """Add the limits of the association of a user, and those of the accounts above for groups."""
+        for level, one in enumerate(association.upwards()):
+            limits, use, is_own = one.limits, self._use("association", id(one)), not level
+            self._add(self.submits, "grp_submit", limits.grp_submit, use, "AssocGrpSubmitJobsLimit")
+            self._add(self.jobs, "grp_jobs", limits.grp_jobs, use, "AssocGrpJobsLimit")
+            if is_own:
+                self._add(self.submits, "max_submit", limits.max_submit, use, "AssocMaxSubmitJobLimit")
+                self._add(self.jobs, "max_jobs", limits.max_jobs, use, "AssocMaxJobsLimit")
+            self._add_walls(limits, one.usage, "Assoc", is_own=is_own)
+            for kind, is_for_groups, word in _TRES_RULES:
+                for tres, limit in getattr(limits, kind).items() if is_own or is_for_groups else ():
+                    if self._is_new(kind, tres, "Assoc"):
+                        self.tres.append(_TresRule(kind, tres, limit, use, one.usage, _reason("Assoc", word, tres)))
+
+    def _use(self, *key: object) -> _Use:
+        use = self._uses.setdefault(key, _Use())
+        self.counted[use] = None
+        return use
+
+    def _is_new(self, kind: str, tres: str, reason: str) -> bool:
+        """Return whether no QOS has imposed a limit of this kind yet. Those of a QOS are imposed."""
+        if (kind, tres) in self._imposed:
+            return False
+        if not reason.startswith("Assoc"):
+            self._imposed.add((kind, tres))
+        return True
+
+    def _add(self, rules: list[_JobsRule], kind: str, most: int | None, use: _Use, reason: str) -> None:
+        if most is not None and self._is_new(kind, "submits" if rules is self.submits else "jobs", reason):
+            rules.append(_JobsRule(most, use, reason))
+
+    def _add_walls(self, limits: Limits, usage: Usage, of: str, *, is_own: bool) -> None:
+        if limits.grp_wall_s is not None and self._is_new("grp_wall_s", "", of):
+            self.walls.append(_WallRule(limits.grp_wall_s, usage, f"{of}GrpWallLimit"))
+        if is_own and limits.max_wall_s is not None and self._is_new("max_wall_s", "", of):
+            self.walls.append(_WallRule(limits.max_wall_s, None, f"{of}MaxWallDurationPerJobLimit"))
+
+
+def _reason(of: str, word: str, tres: str) -> str:
+    """Return the reason of a limit of TRES.
+
+    >>> _reason("QOS", "Grp{}", "cpu"), _reason("Assoc", "Max{}PerJob", "gres/gpu"), _reason("QOS", "Min{}", "mem")
+    ('QOSGrpCpuLimit', 'AssocMaxGRESPerJob', 'QOSMinMemory')
+    """
+    name = _WORDS.get(tres) or ("GRES" if tres.startswith("gres/") else "Unknown")
+    reason = word.format(name)
+    if name == "Mem" and reason != "GrpMem" and of == "QOS":
+        reason = word.format("Memory")
+    return ("" if word.endswith("PerAccount") else of) + _IRREGULAR.get(reason, reason)
 
 
 class RunningUse:
-    """What runs for each QOS and association, and whether one more job is within the limits."""
+    """What runs and waits for each QOS and association, and whether one more job is within the limits."""
 
-    def __init__(self, accounts: Accounts | None, *, is_enforced: bool) -> None:
-        self._has_limits = is_enforced and accounts is not None
+    def __init__(self, accounts: Accounts | None, *, is_enforced: bool, is_safe: bool = False) -> None:
+        self._accounts = accounts if is_enforced else None
+        self._is_safe = is_safe
         self._uses: dict[tuple[object, ...], _Use] = {}
+        self._rules: dict[tuple[object, ...], _Rules] = {}
+        self._updated_at = 0
+        sources: Iterable[Qos | Association] = (
+            () if accounts is None else (*accounts.qos.values(), *accounts.associations)
+        )
+        self._has_minutes = any(one.limits.grp_tres_run_mins or one.limits.grp_tres_mins for one in sources)
 
-    def _use(self, *key: object) -> _Use:
-        found = self._uses.get(key)
+    def _rules_of(self, record: Record) -> _Rules:
+        key = record.user, record.qos, record.association, record.partition.name
+        found = self._rules.get(key)
         if found is None:
-            found = self._uses[key] = _Use()
+            found = self._rules[key] = self._made(record)
         return found
 
-    def _uses_of(self, record: Record) -> Iterator[_Use]:
-        qos, association = record.qos, record.association
-        if qos is not None:
-            yield self._use("qos", qos.name)
-            yield self._use("qos user", qos.name, record.user)
+    def _made(self, record: Record) -> _Rules:
+        rules, association = _Rules(self._uses), record.association
+        if self._accounts is not None:
+            qos = [self._accounts.qos.get(record.partition.qos), record.qos]
+            if record.qos is not None and "overpartqos" in record.qos.flags:
+                qos.reverse()
+            for one in dict.fromkeys(qos):
+                if one is not None:
+                    rules.add_qos(one, record.user, "" if association is None else association.account)
             if association is not None:
-                yield self._use("qos account", qos.name, association.account)
-        while association is not None:
-            yield self._use("association", id(association))
-            association = association.parent
+                rules.add_association(association)
+        return rules
+
+    # --- what happens ---
+
+    def submitted(self, record: Record, n_jobs: int) -> None:
+        """Count jobs or tasks that wait. O(depth of its account)."""
+        for use in self._rules_of(record).counted:
+            use.n_submitted += n_jobs
+
+    def left(self, record: Record, n_jobs: int) -> None:
+        """Count jobs or tasks that have ended no longer. O(depth of its account)."""
+        self.submitted(record, -n_jobs)
 
     def started(self, record: Record) -> None:
         """Count a job that starts. O(depth of its account)."""
-        if self._has_limits:
-            for use in self._uses_of(record):
-                use.change(record.tres, 1)
+        for use in self._rules_of(record).counted:
+            use.change(record, 1, self._left_s(record))
 
     def ended(self, record: Record) -> None:
-        """Count a job that has ended no longer. O(depth of its account)."""
-        if self._has_limits:
-            for use in self._uses_of(record):
-                use.change(record.tres, -1)
+        """Count a job that has ended or is preempted no longer. O(depth of its account)."""
+        for use in self._rules_of(record).counted:
+            use.change(record, -1, self._left_s(record))
+
+    def _left_s(self, record: Record) -> float:
+        """Return how long a running job could run at the last update."""
+        if not self._has_minutes:
+            return 0
+        return min(max(0.0, record.ends_by - max(record.started_at, self._updated_at)), _LONGEST_S)
+
+    def updated(self, running: Iterable[Record], now: int) -> None:
+        """Let less time be left to running jobs, as when usage decays. O(running), if there are limits of minutes."""
+        if self._has_minutes:
+            for use in self._uses.values():
+                use.seconds.clear()
+            self._updated_at = now
+            for record in running:
+                for use in self._rules_of(record).counted:
+                    for name, amount in record.tres.items():
+                        use.seconds[name] += amount * self._left_s(record)  # type: ignore[assignment]
+
+    # --- what is allowed ---
+
+    def refused_by(self, record: Record, tres: Mapping[str, float]) -> str:
+        """Return Slurm's reason why a job is rejected at submission, empty if it is not.
+
+        So are jobs that no limit would ever let start. Slurm rejects these only with the QOS flag DenyOnLimit or
+        without a QOS; else they wait until the limit is changed.
+        """
+        rules = self._rules_of(record)
+        for most, use, reason in rules.submits:
+            if use.n_submitted >= most:
+                return reason
+        for most, _, reason in rules.jobs:
+            if not most:
+                return reason
+        for most_s, _, reason in rules.walls:
+            if record.limit_s > most_s:
+                return reason
+        for rule in rules.tres:
+            if self._is_too_much(rule, record, tres):
+                return rule.reason
+        return ""
 
     def blocked_by(self, record: Record) -> str:
         """Return Slurm's reason why a job may not start, whatever it would get; empty if it may."""
-        if not self._has_limits:
-            return ""
-        qos, association = record.qos, record.association
-        of_qos = None if qos is None else qos.limits
-        if qos is not None and of_qos is not None:
-            account = "" if association is None else association.account
-            for limit, use, reason in (
-                (of_qos.grp_jobs, ("qos", qos.name), "QOSGrpJobsLimit"),
-                (of_qos.max_jobs_per_user, ("qos user", qos.name, record.user), "QOSMaxJobsPerUserLimit"),
-                (of_qos.max_jobs_per_account, ("qos account", qos.name, account), "MaxJobsPerAccount"),
-            ):
-                if limit is not None and self._use(*use).n_jobs >= limit:
-                    return reason
-        for level, one in enumerate(_up(association)):
-            n_jobs, limits = self._use("association", id(one)).n_jobs, one.limits
-            for limit, of_qos_too, reason in (
-                (limits.grp_jobs, of_qos and of_qos.grp_jobs, "AssocGrpJobsLimit"),
-                (None if level else limits.max_jobs, of_qos and of_qos.max_jobs_per_user, "AssocMaxJobsLimit"),
-            ):
-                if limit is not None and of_qos_too is None and n_jobs >= limit:
-                    return reason
-        return ""
-
-    def exceeded_by(self, record: Record, tres: Mapping[str, float]) -> str:
-        """Return Slurm's reason why a job that would get these TRES may not start; empty if it may."""
-        if not self._has_limits:
-            return ""
-        qos, association = record.qos, record.association
-        of_qos = None if qos is None else qos.limits
-        if qos is not None and of_qos is not None:
-            account = "" if association is None else association.account
-            for limit, use, word in (
-                (of_qos.grp_tres, self._use("qos", qos.name), "QOSGrp{}Limit"),
-                (of_qos.max_tres_per_user, self._use("qos user", qos.name, record.user), "QOSMax{}PerUserLimit"),
-                (of_qos.max_tres_per_account, self._use("qos account", qos.name, account), "MaxTRESPerAccount"),
-                (of_qos.max_tres, _NOTHING, "QOSMax{}PerJobLimit"),
-            ):
-                reason = _first_over(limit, use, tres, word)
-                if reason:
-                    return reason
-        for level, one in enumerate(_up(association)):
-            limits = one.limits
-            own = {k: v for k, v in limits.grp_tres.items() if of_qos is None or k not in of_qos.grp_tres}
-            reason = _first_over(own, self._use("association", id(one)), tres, "AssocGrp{}Limit")
-            if not reason and level == 0:
-                own = {k: v for k, v in limits.max_tres.items() if of_qos is None or k not in of_qos.max_tres}
-                reason = _first_over(own, _NOTHING, tres, "AssocMax{}PerJobLimit")
-            if reason:
+        rules = self._rules_of(record)
+        for most, use, reason in rules.jobs:
+            if use.n_jobs >= most:
+                return reason
+        for most_s, usage, reason in rules.walls:
+            used_s = 0.0 if usage is None else usage.wall_s // _MINUTE_S * _MINUTE_S
+            if usage is not None and used_s >= most_s:
+                return reason
+            if (usage is None or self._is_safe) and used_s + record.limit_s > most_s:
                 return reason
         return ""
 
+    def exceeded_by(self, record: Record, tres: Mapping[str, float], nodes: Iterable[int] = ()) -> str:
+        """Return Slurm's reason why a job that would get these TRES may not start; empty if it may. O(limits)."""
+        for rule in self._rules_of(record).tres:
+            if self._is_too_much(rule, record, tres) or self._is_too_much_now(rule, record, tres, nodes):
+                return rule.reason
+        return ""
 
-_NOTHING = _Use()
+    def _is_too_much(self, rule: _TresRule, record: Record, tres: Mapping[str, float]) -> bool:
+        """Return whether a job exceeds a limit by itself."""
+        amount = tres.get(rule.tres, 0)
+        if rule.kind == "min_tres":
+            return amount < rule.limit
+        if rule.kind == "max_tres_per_node":
+            return amount // max(tres.get("node", 1), 1) > rule.limit
+        if rule.kind == "grp_tres_mins" and not self._is_safe:
+            return False
+        return amount > 0 and amount * _factor(rule.kind, record) > rule.limit
+
+    def _is_too_much_now(
+        self, rule: _TresRule, record: Record, tres: Mapping[str, float], nodes: Iterable[int]
+    ) -> bool:
+        """Return whether a job exceeds a limit with what runs, and what was used."""
+        amount, use = tres.get(rule.tres, 0), rule.use
+        if not amount:
+            return False
+        if rule.kind == "grp_tres_mins":
+            used = rule.usage.tres.get(rule.tres, 0) // _MINUTE_S
+            running = use.seconds[rule.tres] // _MINUTE_S + amount * _factor(rule.kind, record)
+            return used >= rule.limit or (self._is_safe and used + running > rule.limit)
+        if rule.kind == "grp_tres_run_mins":
+            return use.seconds[rule.tres] // _MINUTE_S + amount * _factor(rule.kind, record) > rule.limit
+        if rule.kind not in {"grp_tres", "max_tres_per_account", "max_tres_per_user"}:
+            return False
+        shared = sum(node in use.nodes for node in nodes) if rule.tres == "node" else 0
+        return use.tres[rule.tres] + amount - shared > rule.limit
 
 
-def _up(association: Association | None) -> Iterator[Association]:
-    while association is not None:
-        yield association
-        association = association.parent
-
-
-def _first_over(limits: Mapping[str, float], use: _Use, tres: Mapping[str, float], word: str) -> str:
-    for name, limit in limits.items():
-        if use.tres[name] + tres.get(name, 0) > limit:
-            return word.format(_WORDS.get(name, "TRES"))
-    return ""
+def _factor(kind: str, record: Record) -> float:
+    """Return what the TRES of a job are multiplied with for a limit: 1, or the minutes of its time limit."""
+    if not kind.endswith("_mins"):
+        return 1
+    factor = record.qos.usage_factor if record.qos is not None and "usagefactorsafe" in record.qos.flags else 1.0
+    return record.limit_s / _MINUTE_S * factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -30,12 +31,17 @@ class MainPass:
         controller = self._controller
         ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
         tried: Counter[str] = Counter()
+        n_left = controller.conf.scheduling.sched_max_job_start or math.inf
         per_partition = controller.conf.scheduling.partition_job_depth
         for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos")[: self._depth]:
             tried[record.partition.name] += 1
             if per_partition and tried[record.partition.name] > per_partition:
                 continue
-            yield from self._try(record)
+            for decided in self._try(record):
+                yield decided
+                n_left -= isinstance(decided, StartedJob)
+                if not n_left:
+                    return
 
     def _try(self, record: Record) -> Iterator[StartedJob | PreemptedJob]:
         if record.array_id in self._refused_arrays:
@@ -81,7 +87,7 @@ class MainPass:
         completing = controller.completing_nodes
         placement = selection.choose(request, allowed & ~completing, controller.free)
         if placement is not None:
-            reason = controller.use.exceeded_by(record, controller.tres(record, placement))
+            reason = controller.use.exceeded_by(record, controller.tres(record, placement), placement.nodes)
             if reason:
                 record.reason = reason
                 return False

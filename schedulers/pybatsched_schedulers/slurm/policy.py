@@ -129,11 +129,15 @@ class Slurm(Policy):
         except SubmissionError as error:
             self._refused.append(RejectJob(job.id, reason=str(error)))
             return
+        reason = self._controller.refused_by(record)
+        if reason:
+            self._refused.append(RejectJob(job.id, reason=reason))
+            return
         array = str(job.fields.get("array", ""))
         rest = self._arrays.get(array) if array else None
         if rest is not None and rest.tasks and _are_alike(rest, record):
             record, task = rest, rest.tasks[-1] + 1
-            self._controller.jobs.add_task(rest, task)
+            self._controller.add_task(rest, task)
         else:
             task = None
             if array:
@@ -153,7 +157,7 @@ class Slurm(Policy):
         del self._job_of[record.array_id or record.id, record.task]
         if record.placement is None:  # it ended before it could be preempted
             self._controller.nodes_answered(record)
-            self._controller.jobs.drop(record)
+            self._controller.drop(record)
         else:
             self._controller.end(record, math.floor(now))
             self._answers.append((now if self.options.exact else now + self.options.node_answer_s, record))

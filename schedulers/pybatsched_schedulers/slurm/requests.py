@@ -12,7 +12,7 @@ from pybatsched_schedulers.slurm.jobs import Record, Request
 
 if TYPE_CHECKING:
     from pybatsched import Job
-    from pybatsched_schedulers.slurm.accounts import Accounts
+    from pybatsched_schedulers.slurm.accounts import Accounts, Association, Qos
 
 #: The MB of one GB, as in Slurm.
 _GB = 1024
@@ -42,6 +42,29 @@ class SubmissionError(Exception):
     """A job that Slurm does not accept at submission, with its reason."""
 
 
+def _check_access(partition: sc.Partition, account: str, qos: str) -> None:
+    """Check that the jobs of an account and QOS may use a partition. Jobs without account or QOS may use it."""
+    if not partition.is_up:
+        raise SubmissionError("PartitionDown")
+    for name, allowed, denied, reason in (
+        (account, partition.allow_accounts, partition.deny_accounts, "InvalidAccount"),
+        (qos, partition.allow_qos, partition.deny_qos, "InvalidQOS"),
+    ):
+        if name and (name in denied if allowed is None else name not in allowed):
+            raise SubmissionError(reason)
+
+
+def _within(request: Request, partition: sc.Partition, flags: frozenset[str]) -> Request:
+    """Return a request with the fewest and most nodes of a partition. Jobs of some QOS may exceed these."""
+    least = 0 if "partitionminnodes" in flags else partition.min_nodes
+    most = 0 if "partitionmaxnodes" in flags else partition.max_nodes
+    if (most and request.min_nodes > most) or (request.max_nodes and request.max_nodes < least):
+        raise SubmissionError("PartitionNodeLimit")
+    if most and (not request.max_nodes or request.max_nodes > most):
+        request = request._replace(max_nodes=most)
+    return request._replace(min_nodes=max(request.min_nodes, least))
+
+
 class RecordMaker:
     """Makes the records of submitted jobs. Ids are numbers in the order of submission."""
 
@@ -52,25 +75,19 @@ class RecordMaker:
 
     def record(self, job: Job, now: int) -> Record:
         """Return the record of a job. Raises SubmissionError if Slurm would not accept it."""
-        fields, conf = job.fields, self._conf
+        fields = job.fields
         partition = self._partition(str(fields.get("partition") or ""))
-        request = self._request(job, partition)
-        limit_s = job.walltime if job.walltime is not None else partition.default_time_s or partition.max_time_s
-        if conf.enforce_part_limits != "NO":
-            if limit_s > partition.max_time_s:
-                raise SubmissionError("PartitionTimeLimit")
-            if partition.max_nodes and request.min_nodes > partition.max_nodes:
-                raise SubmissionError("PartitionNodeLimit")
         user, account = str(fields.get("user", "")), str(fields.get("account") or "")
-        association = qos = None
-        if self._accounts is not None:
-            association = self._accounts.find(user, account, partition.name)
-            if association is None and "associations" in conf.enforce:
-                raise SubmissionError("InvalidAccount")
-            name = str(fields.get("qos") or "") or (association.default_qos if association else "") or "normal"
-            qos = self._accounts.qos.get(name)
-            if qos is None and "qos" in conf.enforce:
-                raise SubmissionError("InvalidQOS")
+        association, qos = self._association(user, account, partition, str(fields.get("qos") or ""))
+        if association is not None:
+            account = association.account
+        _check_access(partition, account.lower(), "" if qos is None else qos.name.lower())
+        request = _within(self._request(job, partition), partition, frozenset() if qos is None else qos.flags)
+        limit_s = job.walltime
+        if limit_s is None:
+            limit_s = self._default_limit_s(partition, qos, association)
+        if limit_s > partition.max_time_s and not (qos and "partitiontimelimit" in qos.flags):
+            raise SubmissionError("PartitionTimeLimit")
         self._n += 1
         return Record(
             id=self._n,
@@ -85,6 +102,30 @@ class RecordMaker:
             eligible_at=now,
             reservation=str(fields.get("reservation") or ""),
         )
+
+    def _association(
+        self, user: str, account: str, partition: sc.Partition, qos_name: str
+    ) -> tuple[Association | None, Qos | None]:
+        accounts, enforced = self._accounts, self._conf.enforce
+        if accounts is None:
+            return None, None
+        association = accounts.find(user, account, partition.name)
+        if association is None and "associations" in enforced:
+            raise SubmissionError("InvalidAccount")
+        name = qos_name or (association.default_qos if association else "") or "normal"
+        qos = accounts.qos.get(name)
+        permitted = association.qos if association is not None else frozenset()
+        if "qos" in enforced and (qos is None or (permitted and name not in permitted)):
+            raise SubmissionError("InvalidQOS")
+        return association, qos
+
+    def _default_limit_s(self, partition: sc.Partition, qos: Qos | None, association: Association | None) -> float:
+        """Return the time limit of a job without one: the longest of a QOS or account, or that of the partition."""
+        if self._accounts is not None and "limits" in self._conf.enforce:
+            for one in (self._accounts.qos.get(partition.qos), qos, association):
+                if one is not None and one.limits.max_wall_s is not None:
+                    return min(one.limits.max_wall_s, partition.max_time_s)
+        return partition.default_time_s or partition.max_time_s
 
     def _partition(self, names: str) -> sc.Partition:
         found = [self._conf.partitions.get(name) for name in names.split(",") if name]
