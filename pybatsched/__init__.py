@@ -49,12 +49,11 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState, user_of as user_of
     from pybatsched.core.model_refs import model_at as model_at
+    from pybatsched.core.node_requests import PLAIN as PLAIN, NodeRequest as NodeRequest
     from pybatsched.core.nodes import (
-        PLAIN as PLAIN,
         FreeNodes as FreeNodes,
         Node as Node,
         NodePart as NodePart,
-        NodeRequest as NodeRequest,
         Nodes as Nodes,
         NodeShare as NodeShare,
         members as members,
@@ -139,7 +138,8 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState user_of",
     "core.model_refs": "model_at",
-    "core.nodes": "PLAIN FreeNodes Node NodePart NodeRequest NodeShare Nodes members set_of",
+    "core.node_requests": "PLAIN NodeRequest",
+    "core.nodes": "FreeNodes Node NodePart NodeShare Nodes members set_of",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy",
     "core.derive": "load_note",

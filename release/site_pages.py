@@ -76,7 +76,7 @@ SECTIONS: Final = {
     "machine": Section(
         "Machine and time",
         "Processors, partitions, nodes, and times on Batsim's tick.",
-        ("core.cluster", "core.intervals", "core.nodes", "core.instants"),
+        ("core.cluster", "core.intervals", "core.node_requests", "core.nodes", "core.instants"),
     ),
     "events": Section("Events", "What Batsim reports.", ("core",)),
     "queues": Section(

@@ -21,7 +21,7 @@ from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
 from pybatsched.cli import build_parser
-from pybatsched.core.nodes import REQUEST_FIELDS
+from pybatsched.core.node_requests import REQUEST_FIELDS
 from pybatsched.errors import InputError
 from pybatsched.policies.learning import FEATURES
 from pybatsched.policies.predictions import CORRECTORS, PREDICTORS

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.nodes import GB, Node, Nodes
+from pybatsched.core.node_requests import GB
+from pybatsched.core.nodes import Node, Nodes
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.nodes import PLAIN
+from pybatsched.core.node_requests import PLAIN
 from pybatsched.errors import PolicyError, setting
 
 if TYPE_CHECKING:

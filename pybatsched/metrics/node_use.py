@@ -18,7 +18,8 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.host_nodes import nodes_of_groups
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.node_partitions import FIELD, OPTION, named_by, parse_partitions, places_of
-from pybatsched.core.nodes import GB, PLAIN, FreeNodes, Node, NodeRequest, Nodes, NodeShare, request_of
+from pybatsched.core.node_requests import GB, PLAIN, NodeRequest, request_of
+from pybatsched.core.nodes import FreeNodes, Node, Nodes, NodeShare
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.series import Steps

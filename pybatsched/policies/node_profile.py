@@ -14,7 +14,8 @@ from pybatsched.core.nodes import FreeNodes, members, set_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pybatsched.core.nodes import NodePart, NodeRequest, Nodes, NodeShare
+    from pybatsched.core.node_requests import NodeRequest
+    from pybatsched.core.nodes import NodePart, Nodes, NodeShare
 
 
 #: The time and the node of a step that does not come.

@@ -11,7 +11,7 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Reply
 from pybatsched.core.host_nodes import NODE_PROPERTIES
 from pybatsched.core.node_partitions import OPTION
-from pybatsched.core.nodes import REQUEST_FIELDS
+from pybatsched.core.node_requests import REQUEST_FIELDS
 from pybatsched.errors import quantity, spelled
 from pybatsched.metrics import Outcome, Tally, joined, summary
 from pybatsched.metrics.summary import Result

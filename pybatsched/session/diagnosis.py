@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pybatsched.core import decisions as d
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.nodes import PLAIN
+from pybatsched.core.node_requests import PLAIN
 from pybatsched.errors import NOT_THE_PLUGINS, quantity, setting
 from pybatsched.session.node_holders import lacks
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.core.nodes import GB, PLAIN, NodeRequest, Nodes, NodeShare, members, union_of
+from pybatsched.core.node_requests import GB, PLAIN, NodeRequest
+from pybatsched.core.nodes import Nodes, NodeShare, members, union_of
 
 if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason

@@ -13,7 +13,7 @@ from pybatsched.core.actions import TOO_LARGE
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import on_tick
-from pybatsched.core.nodes import REQUEST_FIELDS
+from pybatsched.core.node_requests import REQUEST_FIELDS
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pybatsched.core.field_check import FieldCheck, FieldsLike
-from pybatsched.core.nodes import REQUEST_FIELDS, request_of
+from pybatsched.core.node_requests import REQUEST_FIELDS, request_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import FileLocation, shown
 from pybatsched.workload.model import Workload

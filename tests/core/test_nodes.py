@@ -10,7 +10,8 @@ from support.nodes_twin import SlowNode, put, slow_fit
 from support.random_nodes import as_request, fast_nodes, machines, requests
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.nodes import GB, PLAIN, FreeNodes, Nodes, has_features, request_of
+from pybatsched.core.node_requests import GB, PLAIN, request_of
+from pybatsched.core.nodes import FreeNodes, Nodes, has_features
 
 PLACEMENTS = ("best", "fewest", "order", "weight", "spread")
 

@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.nodes import GB, PLAIN, Node, NodeRequest, Nodes, request_of
+from pybatsched.core.node_requests import GB, PLAIN, NodeRequest, request_of
+from pybatsched.core.nodes import Node, Nodes
 from support.nodes_twin import SlowNode, SlowPartition
 
 

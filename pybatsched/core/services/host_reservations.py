@@ -21,7 +21,7 @@ from pybatsched.core.cluster import Window
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.nodes import PLAIN
+from pybatsched.core.node_requests import PLAIN
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError
 

@@ -9,7 +9,8 @@ from pybatsched.core.host_nodes import nodes_of
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.node_partitions import OPTION, NodePartition, PartitionSpec, named_by, places_of, problem_with
-from pybatsched.core.nodes import NodeRequest, request_of, set_of, union_of
+from pybatsched.core.node_requests import NodeRequest, request_of
+from pybatsched.core.nodes import set_of, union_of
 from pybatsched.core.services.node_requests import NodeRequests
 from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.errors import InputError

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core.host_nodes import groups_of, nodes_of
-from pybatsched.core.nodes import REQUEST_FIELDS, Nodes, request_of
+from pybatsched.core.node_requests import REQUEST_FIELDS, request_of
+from pybatsched.core.nodes import Nodes
 from pybatsched.core.services.service import Service
 from pybatsched.errors import InputError, setting
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core.host_nodes import has_nodes, nodes_of
 from pybatsched.core.node_partitions import OPTION as PARTITIONS, specs_of as partitions_of
-from pybatsched.core.nodes import REQUEST_FIELDS
+from pybatsched.core.node_requests import REQUEST_FIELDS
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.eligibility import Eligibility
 from pybatsched.core.services.failures import REQUEUING, Failures, Outages, WorkAccount, repair_s_of, rule_of

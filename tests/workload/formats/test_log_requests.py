@@ -10,7 +10,7 @@ from support import tables
 from support.logs import sacct
 from support.process import run_cli
 
-from pybatsched.core.nodes import GB, request_of
+from pybatsched.core.node_requests import GB, request_of
 from pybatsched.workload import load
 from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.logs import conversion, slurm_values
