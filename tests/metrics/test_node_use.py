@@ -155,6 +155,18 @@ def test_a_named_partition_counts_its_own_processors(place: Path) -> None:
     assert FIGURES["gpu_utilisation"] == found["gpu_utilisation"]
 
 
+def test_a_policy_that_counts_requests_itself_has_the_figures(place: Path) -> None:
+    (place / "slurm.conf").write_text(
+        "SchedulerType=sched/backfill\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nGresTypes=gpu\n"
+        "NodeName=a[0-1] CPUs=4 RealMemory=16000\nNodeName=g[0-1] CPUs=4 RealMemory=32000 Gres=gpu:2\n"
+        "PartitionName=main Nodes=ALL Default=YES State=UP\nPartitionName=gpu Nodes=g[0-1] State=UP\n"
+    )
+    simulate_example(place, "slurm", "--policy", "slurm", "-o", "slurm_conf=slurm.conf")
+    summary = json.loads((place / "slurm_summary.json").read_text())
+    gpu_s, span_s = 2 * 30 + 1 * 15 + 4 * 10 + 1 * 50, summary["figures"]["makespan_s"]
+    assert summary["node_figures"]["gpu_utilisation"] == pytest.approx(gpu_s / (4 * span_s))
+
+
 def test_without_the_requests_of_jobs_the_summary_still_has_its_figures(place: Path, tmp_path: Path) -> None:
     for name in ("run_jobs.csv", "run_summary.json"):
         (tmp_path / name).write_text((place / name).read_text())

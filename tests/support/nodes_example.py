@@ -23,7 +23,7 @@ JOBS: list[tuple[str, int, int, int, dict[str, Any]]] = [
 
 
 def simulate_example(place: Path, prefix: str, *more: str) -> None:
-    """Run the example under EASY, with more options."""
+    """Run the example under EASY or another policy, with more options."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": s + 1, "profile": str(s), **request}
         | {"partition": "gpu" if "gpus_per_node" in request else "main"}
@@ -31,6 +31,6 @@ def simulate_example(place: Path, prefix: str, *more: str) -> None:
     ]
     profiles = {str(s): {"type": "delay", "delay": s} for *_, s, _ in JOBS}
     (place / "w.json").write_text(json.dumps({"nb_res": 16, "jobs": jobs, "profiles": profiles}))
-    own = ("--nodes", MACHINE, "-w", str(place / "w.json"), "--policy", "easy", "-e", prefix, *more, "--quiet")
+    own = ("--nodes", MACHINE, "-w", str(place / "w.json"), "-e", prefix, "--quiet", "--policy", "easy", *more)
     done = run_cli("simulate", *own, cwd=place)
     assert done.returncode == (5 if "--stop-at" in more else 0), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.core import decisions as d
@@ -87,8 +88,12 @@ class NodeRequests(Service):
             self._nodes.requests.pop(job.id, None)
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the nodes, if requests were counted."""
-        return {} if self._nodes is None else {"nodes": groups_of(self._nodes)}
+        """Return the nodes, if requests were counted here or by the policy."""
+        nodes = self._nodes
+        if self._is_own and self._n_requests:
+            with suppress(InputError):  # the policy may read other properties of hosts
+                nodes = nodes_of(self._actions.cluster)
+        return {} if nodes is None else {"nodes": groups_of(nodes)}
 
     def remarks(self) -> tuple[str, ...]:
         """Say whether requests were ignored."""
