@@ -156,6 +156,9 @@ class Careful(Fits):
     def figures(self):
         return {"starts": self.n_starts}
 
+    def tables(self, now):
+        return {"starts": [["time", "starts"], [str(now), str(self.n_starts)]]}
+
     def broken_promises(self):
         return [] if self.n_starts == 3 else ["three starts were promised"]
 
@@ -164,6 +167,7 @@ assert starts(run_policy(Careful, two, n_procs=4)) == {"a": 0.5, "b": 10.5}
 (careful,) = Careful.made
 assert careful.called_at == 7
 assert (list(careful.remarks()), careful.figures()) == (["2 jobs were started"], {"starts": 2})
+assert careful.tables(9)["starts"][1] == ["9", "2"]
 assert careful.broken_promises() == ["three starts were promised"]
 
 

@@ -60,7 +60,12 @@ if TYPE_CHECKING:
         set_of as set_of,
     )
     from pybatsched.core.options import Options as Options
-    from pybatsched.core.policy import API_VERSION as API_VERSION, BatsimFeature as BatsimFeature, Policy as Policy
+    from pybatsched.core.policy import (
+        API_VERSION as API_VERSION,
+        BatsimFeature as BatsimFeature,
+        Policy as Policy,
+        PolicyTable as PolicyTable,
+    )
     from pybatsched.core.predictions import (
         Predictions as Predictions,
         Predictor as Predictor,
@@ -141,7 +146,7 @@ _MODULES = {
     "core.node_requests": "PLAIN NodeRequest",
     "core.nodes": "FreeNodes Node NodePart NodeShare Nodes members set_of",
     "core.options": "Options",
-    "core.policy": "API_VERSION BatsimFeature Policy",
+    "core.policy": "API_VERSION BatsimFeature Policy PolicyTable",
     "core.derive": "load_note",
     "core.predictions": "Predictions Predictor run_time_s",
     "errors": "InputError PolicyError UntrustedFileError quantity",

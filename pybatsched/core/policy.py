@@ -8,9 +8,9 @@ always sees the free sets after its own last decision.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from pybatsched.core.model_refs import COMMON, model_at
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 #: The version of this interface. It changes when a policy may have to be changed.
 API_VERSION = 1
+
+
+#: Rows of texts; the first has the heads of the columns.
+PolicyTable: TypeAlias = Sequence[Sequence[str]]
 
 
 class BatsimFeature(enum.Enum):
@@ -211,6 +215,10 @@ class Policy:
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
         """Return why a waiting job was not started now, for `pybatsched explain` and jobs that never start."""
         return f"the policy gives no reason{_misspelled_method(type(self))}"
+
+    def tables(self, now: float) -> Mapping[str, PolicyTable]:  # noqa: ARG002
+        """Return tables of the policy's state by name, for `pybatsched explain --at`: the first row has the heads."""
+        return {}
 
     def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
         """Return whether this policy plans with a running job of the policy that it replaces during a run.

@@ -356,6 +356,13 @@ class Simulation:
         return self._live().is_over
 
     @property
+    def tables(self) -> dict[str, list[dict[str, str]]]:
+        """The tables of the policy's state by name, such as sprio and sshare of policy slurm: a dictionary each row."""
+        engine = self._live().engine
+        found = engine.policy.tables(engine.now) if engine.began else {}
+        return {name: [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] for name, rows in found.items()}
+
+    @property
     def waiting(self) -> list[JobView]:
         """The unfinished jobs that do not run, in order of submission. O(unfinished * log unfinished).
 

@@ -10,16 +10,19 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import ProgressBar
 from pybatsched.cli.journal.replay import add_policy
 from pybatsched.core.instants import seconds_text
-from pybatsched.errors import spelled
+from pybatsched.errors import InputError, spelled
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
+from pybatsched.session.tables import tables_at
 from pybatsched.session.waits import Holder, Wait, waits_of
+from pybatsched.settings import TIME
 from pybatsched.text_table import aligned
 
 EPILOG: Final = """\
 examples:
   pybatsched explain run.pbj 'w0!42'                        its history
   pybatsched explain run.pbj 'w0!42' --why-not-earlier      which jobs held the processors while it waited
+  pybatsched explain run.pbj --at 3600                      priorities and shares after an hour (policy slurm)
 
 The policy is run again to find out why the job waited and which processors were reserved for it. A Python file that
 only the journal names is not run: --policy FILE.py:CLASS runs the code of that file.
@@ -33,21 +36,42 @@ _N_OBSTACLES: Final = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `explain`."""
     parser.add_argument("journal", metavar="FILE", help="a journal written with --journal")
-    parser.add_argument("job", metavar="JOB", help="the job's id as it was submitted, such as w0!42")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="the job's id as it was submitted, such as w0!42")
     parser.add_argument(
         "--why-not-earlier", action="store_true", help="list the jobs that held the processors while the job waited"
+    )
+    parser.add_argument(
+        "--at",
+        type=_time,
+        metavar="TIME",
+        help="instead of a job: the tables of the policy at this time (of slurm: squeue, sprio and sshare)",
     )
     add_policy(parser, "run this policy instead of the recorded one to find out why the job waited")
 
 
+def _time(text: str) -> float:
+    found = TIME.of(TIME.of_text(text))
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected {TIME.expected}, found {text!r:.60}")
+    return float(found)
+
+
 def run(args: argparse.Namespace) -> int:
-    """Print the history."""
+    """Print the history of a job, or the tables of the policy."""
+    if (args.job is None) == (args.at is None):
+        raise InputError("expected either a job or --at TIME")
     with ProgressBar(f"reading {args.journal}") as bar:
         reader = JournalReader(args.journal, bar.update if bar.is_shown else None, is_trusted=args.trust)
-        if args.why_not_earlier:
+        if args.job is None:
+            now, tables = tables_at(reader, args.at, args.policy, arguments.options_given(args.options))
+        elif args.why_not_earlier:
             waits = waits_of(reader, args.job, args.policy, arguments.options_given(args.options))
         else:
             history = explain(reader, args.job, args.policy, arguments.options_given(args.options))
+    if args.job is None:
+        for name, rows in tables.items():
+            print("\n".join([f"{name} at {seconds_text(now)}", *aligned(rows), ""]))
+        return 0
     if args.why_not_earlier:
         if waits[0].job_id != args.job:
             print(f"{args.job} is a part of {waits[0].job_id}")

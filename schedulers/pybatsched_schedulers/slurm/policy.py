@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
@@ -23,6 +23,7 @@ from pybatsched import (
     NodePart,
     Options,
     Policy,
+    PolicyTable,
     Reason,
     RejectJob,
     Requeue,
@@ -41,11 +42,19 @@ from pybatsched_schedulers.slurm.controller import (
     machine_of,
 )
 from pybatsched_schedulers.slurm.main_pass import MainPass
+from pybatsched_schedulers.slurm.priority import PRIORITY_COLUMNS
+from pybatsched_schedulers.slurm.queue import in_order
 from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
+from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, share_rows
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Nodes
     from pybatsched_schedulers.slurm.jobs import Record
+
+
+SQUEUE_COLUMNS: Final = (
+    "job", "user", "partition", "qos", "priority", "tasks", "nodes", "cpus", "expected start", "reason",
+)  # fmt: skip
 
 
 class SlurmOptions(Options):
@@ -296,8 +305,39 @@ class Slurm(Policy):
         record = self._record_of.get(job.id)
         if record is None:
             return super().why_waiting(job, now)
-        at = self._plans.get(record)
-        return record.reason if at is None else ("{}, expected to start at {}", record.reason, at)
+        at, reason, priority = self._plans.get(record), record.reason, math.floor(record.priority)
+        if at is None:
+            return "{}, priority {}", reason, priority
+        return "{}, priority {}, expected to start at {}", reason, priority, at
+
+    def tables(self, now: float) -> Mapping[str, PolicyTable]:  # noqa: ARG002
+        """Return priorities as `sprio` shows them, shares as `sshare`, and waiting jobs with reasons as `squeue`."""
+        controller = self._controller
+        records = controller.jobs.waiting.values()
+        waiting = in_order(records, preempts_by_qos=self._conf.preempt_type == "qos")
+        engine = controller.priorities
+        found: dict[str, PolicyTable] = {"squeue": [SQUEUE_COLUMNS, *map(self._queue_row, waiting)]}
+        if self._conf.priorities.type == "multifactor":
+            rows = zip(waiting, engine.rows(waiting), strict=True)
+            found["sprio"] = [PRIORITY_COLUMNS, *((self._job(record).id, *row[1:]) for record, row in rows)]
+        if engine.shares is not None:
+            found["sshare"] = [SHARE_COLUMNS, *share_rows(engine.shares)]
+        return found
+
+    def _queue_row(self, record: Record) -> tuple[str, ...]:
+        at, request = self._plans.get(record), record.request
+        return (
+            self._job(record).id,
+            record.user,
+            record.partition.name,
+            "" if record.qos is None else record.qos.name,
+            str(math.floor(record.priority)),
+            str(max(len(record.tasks), 1)),
+            str(request.min_nodes),
+            str(request.n_cpus),
+            "" if at is None else f"{at:g}",
+            record.reason,
+        )
 
     def remarks(self) -> Iterable[str]:
         """List what is in the configuration and has no effect here."""

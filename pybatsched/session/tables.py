@@ -1,0 +1,38 @@
+"""Tables of a policy at an instant of a journal, such as the priorities of waiting jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pybatsched.core.policy import PolicyTable
+from pybatsched.errors import InputError
+from pybatsched.session.explain import PolicyReplay
+from pybatsched.session.journal import JournalReader
+from pybatsched.session.replay import session_for
+from pybatsched.session.transcript import Transcript
+
+
+def tables_at(
+    reader: JournalReader, at: float, policy: str | None = None, given: Mapping[str, Any] | None = None
+) -> tuple[float, Mapping[str, PolicyTable]]:
+    """Return the tables of the policy after the last message up to a time, and the time of this message. O(journal).
+
+    `policy` and `given` are as in `replay`. Raises InputError if the policy decides differently from the recorded one,
+    or has no tables.
+    """
+    replayed, transcript = PolicyReplay(session_for(reader, policy, given)), Transcript()
+    found: tuple[float, Mapping[str, PolicyTable]] | None = None
+    for exchange in reader.exchanges():
+        now = transcript.events(exchange).now
+        if now > at and found is not None:
+            break
+        difference = replayed.play(exchange)
+        if difference:
+            raise InputError(f"{reader.path}: message {exchange.n}: {difference}")
+        engine = replayed.engine
+        if engine is not None:
+            found = now, engine.policy.tables(now)
+    if found is None or not found[1]:
+        raise InputError(f"{reader.path}: the policy has no tables; expected a policy such as slurm")
+    return found
