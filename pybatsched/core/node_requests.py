@@ -42,6 +42,10 @@ class NodeRequest(NamedTuple):
         """Return the request in each partition in which the job may run; the request itself without partitions."""
         return self.choices or (self,)
 
+    def is_on_one(self, n: int) -> bool:
+        """Return whether a job of n processors runs on one node."""
+        return all(one.max_nodes == 1 or one.cores_per_node == n for one in self.in_partitions())
+
 
 #: The request of a job that needs nothing but processors.
 PLAIN: Final = NodeRequest()

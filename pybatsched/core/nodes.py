@@ -217,10 +217,11 @@ class FreeNodes:
             one = self._one_node(request, n, placement, found)
             if one is not None:
                 return [NodePart(one, n)]
-        if request.max_nodes == 1 or request.cores_per_node == n or not self._may_hold(request, n, found):
+        if request.is_on_one(n) or not self._may_hold(request, n, found):
             return None
         parts = self._several_nodes(request, n, placement, self._in_order(request, placement, found), found)
-        if parts is None and request.max_nodes:  # fewer nodes may do if those that can give most come first
+        if parts is None and request.max_nodes and not request.cores_per_node:
+            # Fewer nodes may do if those that can give most come first.
             order = sorted(members(found), key=lambda node: (-self.offer(request, node), node))
             parts = self._several_nodes(request, n, "fewest", order, found)
         return parts if parts is None or placement != "spread" else self._evenly(request, parts, n)

@@ -355,8 +355,7 @@ class PlainProfile:
             if j == len(times) or times[j] != end_at:
                 times.insert(j, end_at)
                 free.insert(j, free[j - 1])
-        for k in range(i, j):
-            free[k] += delta
+        free[i:j] = [n + delta for n in free[i:j]]
         # Only the two ends can have become equal to their neighbours.
         if j < len(times) and free[j] == free[j - 1]:
             del times[j], free[j]

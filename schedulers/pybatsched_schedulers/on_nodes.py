@@ -353,7 +353,8 @@ class ConservativeOnNodes(FcfsOnNodes):
         self._newcomers = [entry for entry in self._newcomers if entry.job is not job]
         super().withdraw(job, now)
         if not self._must_rebuild and job.id in self._plans:
-            self._forget(job)
+            booking = self._forget(job)
+            self._freed(booking.shares, booking.end_at)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Give back the rest of the job's time."""
@@ -363,7 +364,7 @@ class ConservativeOnNodes(FcfsOnNodes):
                 self._must_rebuild = True
             else:
                 self._profile.drop_end(steps)
-                self._changes.append(set_of(share.node for share in self._held[job.id]))
+                self._freed(self._held[job.id], steps[0].at if steps else math.inf)
                 self._must_compress = True
 
     def machines_changed(self, now: float) -> None:  # noqa: ARG002
@@ -386,6 +387,8 @@ class ConservativeOnNodes(FcfsOnNodes):
             self._forget(job)
             yield self.start(entry, ("its place in the plan, {}, has come", booking.start_at), procs)
             self._follow(job)
+            if self._held.get(job.id) != booking.shares:  # it runs on other nodes than those of its plan
+                self._freed(booking.shares, booking.end_at)
         yield from self._calls(now)
 
     def _by_start(self, entry: Entry) -> tuple[float, int]:
@@ -422,7 +425,8 @@ class ConservativeOnNodes(FcfsOnNodes):
         self._steps: dict[str, list[NodeStep]] = {}
         self._ends: dict[str, list[NodeStep]] = {}
         self._held: dict[str, tuple[NodeShare, ...]] = {}
-        self._changes: list[int] = []
+        # Nodes that were given back, and the time until which they had been taken.
+        self._changes: list[tuple[int, float]] = []
         self._tried: dict[str, int] = {}
         for job in partition.running_jobs:
             self._follow(job)
@@ -443,13 +447,14 @@ class ConservativeOnNodes(FcfsOnNodes):
 
     def _place(self, job: Job, now: float) -> None:
         """Plan a job at its earliest place."""
-        found = self._earliest(job, now, math.inf)
+        found = self._earliest(job, now)
         self._put(job, NodeBooking(math.inf) if found is None else found)
         self._tried[job.id] = len(self._changes)
 
-    def _earliest(self, job: Job, now: float, before: float) -> NodeBooking | None:
-        request, placement = self.request(job), self.placement_of(self.request(job))
-        return self._profile.earliest(request, job.n_procs, self.span_s(job), now, placement=placement, before=before)
+    def _earliest(self, job: Job, now: float, **limits: Any) -> NodeBooking | None:
+        request, span_s = self.request(job), self.span_s(job)
+        placement = self.placement_of(request)
+        return self._profile.earliest(request, job.n_procs, span_s, now, placement=placement, **limits)
 
     def _put(self, job: Job, booking: NodeBooking) -> None:
         self._plans[job.id] = booking
@@ -460,9 +465,11 @@ class ConservativeOnNodes(FcfsOnNodes):
         """Remove a job from the plan."""
         self._profile.drop_end(self._steps.pop(job.id))
         del self._tried[job.id]
-        booking = self._plans.pop(job.id)
-        self._changes.append(set_of(part.node for part in booking.parts))
-        return booking
+        return self._plans.pop(job.id)
+
+    def _freed(self, shares: Iterable[NodeShare], until: float) -> None:
+        """Note that shares of nodes were given back that had been taken until a time."""
+        self._changes.append((set_of(share.node for share in shares), until))
 
     def _follow(self, job: Job) -> None:
         """Add the expected end of a running job. A policy may have changed its start, or not started it."""
@@ -477,24 +484,41 @@ class ConservativeOnNodes(FcfsOnNodes):
         self._ends[job.id] = self._profile.end(segment.expected_end_at, shares, exclusive=self.request(job).exclusive)
 
     def _compress(self, now: float) -> None:
-        """Move waiting jobs forward, one at a time in queue order."""
+        """Move waiting jobs forward, one at a time in queue order.
+
+        A better place uses a node that was given back, before the time until which it had been taken.
+        """
         for _, _, job in self.queue:
             booking = self._plans.get(job.id)
             if booking is None:
                 continue
-            changed = 0
-            for nodes in self._changes[self._tried[job.id] :]:
-                changed |= nodes
-            if booking.start_at > now and changed & self.nodes.able(self.request(job)):
-                self._profile.drop_end(self._steps[job.id])
-                better = self._earliest(job, now, booking.start_at)
-                self._put(job, booking if better is None else better)
-                if better is not None:
-                    self._changes.append(set_of(part.node for part in booking.parts))
+            before, changed, able = now, 0, self.nodes.able(self.request(job))
+            for nodes, until in self._changes[self._tried[job.id] :]:
+                if until > now and nodes & able:
+                    changed |= nodes & able
+                    before = max(before, until)
+            before = min(before, booking.start_at)
+            if before > now:
+                self._move_forward(job, booking, now, before, changed)
             self._tried[job.id] = len(self._changes)
         n_seen = min(self._tried.values(), default=len(self._changes))
         self._changes = self._changes[n_seen:]
         self._tried = {job_id: n - n_seen for job_id, n in self._tried.items()}
+
+    def _move_forward(self, job: Job, booking: NodeBooking, now: float, before: float, changed: int) -> None:
+        """Plan a job anew if it can start before a time with one of the nodes that have changed."""
+        profile, request, span_s = self._profile, self.request(job), self.span_s(job)
+        at, is_apart = now, not changed & set_of(part.node for part in booking.parts)
+        if is_apart:  # the nodes that have changed are not its own
+            at = profile.first_use(request, job.n_procs, span_s, now, among=changed, before=before)
+            if at == math.inf:
+                return
+        profile.drop_end(self._steps[job.id])
+        among = changed if request.is_on_one(job.n_procs) else -1
+        better = self._earliest(job, now, among=among, before=before, not_before=at)
+        self._put(job, booking if better is None else better)
+        if better is not None:
+            self._freed(booking.shares, booking.end_at)
 
     def _calls(self, now: float) -> Iterator[Decision]:
         """Request a call at the next planned start, if it may come without another event."""
