@@ -202,7 +202,7 @@ def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> R
         node_memory=node_memory,
         gpus_per_node=int(gpus[2] or 1) if gpus else 0,
         gpu_type=(gpus[1] or "") if gpus else "",
-        exclusive=args.exclusive,
+        exclusive=args.exclusive or partition.is_exclusive or conf.select == "linear",
         features=args.constraint or "",
     )
     user = args.uid or ""

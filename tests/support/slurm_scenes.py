@@ -57,11 +57,15 @@ class Scene:
             asked[key] = fields.pop(key)
         user, qos = fields.pop("user", "ann"), fields.pop("qos", "normal")
         number = len(self.names) + 1
-        partition = fields.pop("partition", next(iter(self.conf.partitions)))
+        names = fields.pop("partition", next(iter(self.conf.partitions))).split(",")
+        partitions = [self.conf.partitions[one] for one in names]
+        asked["exclusive"] = asked.get("exclusive", False) or partitions[0].is_exclusive or self.conf.select == "linear"
+        if len(partitions) > 1:
+            fields["choices"] = tuple((one, Request(**asked)) for one in partitions)
         if fields.get("tasks"):
             fields["array_id"] = number
         record = Record(
-            number, Request(**asked), self.conf.partitions[partition], minutes * 60, at, user,
+            number, Request(**asked), partitions[0], minutes * 60, at, user,
             self.accounts.find(user), self.accounts.qos[qos], **{"eligible_at": at, **fields},
         )  # fmt: skip
         self.names[number] = name

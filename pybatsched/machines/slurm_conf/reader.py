@@ -116,6 +116,7 @@ class Scheduling:
     bf_continue: bool = False
     bf_min_age_reserve_s: int = 0
     bf_max_job_array_resv: int = 20
+    bf_one_resv_per_job: bool = False
 
 
 @dataclass(frozen=True, slots=True)

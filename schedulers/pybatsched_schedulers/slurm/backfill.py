@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from pybatsched import set_of
 from pybatsched_schedulers.slurm.controller import ExpectedStart, PreemptedJob, StartedJob, whole_second
 from pybatsched_schedulers.slurm.jobs import Placement, Record
-from pybatsched_schedulers.slurm.queue import in_order
 from pybatsched_schedulers.slurm.selection import Fit
 
 if TYPE_CHECKING:
@@ -97,10 +96,11 @@ class BackfillPass:
     def run(self) -> Iterator[Decided]:
         """Try the waiting jobs in order. The caller sees each decision after it was carried out."""
         controller, options = self._controller, self._options
-        ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
         n_tested = n_started = 0
-        for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos"):
-            if not self._may_test(record):
+        planned = set[Record]()
+        for entry in controller.queue(self._now):
+            record = entry.record
+            if record in planned or not entry.is_tried() or not self._may_test(record):
                 continue
             n_tested += 1
             if n_tested > options.bf_max_job_test:
@@ -114,6 +114,8 @@ class BackfillPass:
                     n_started += 1
                     if n_started == options.bf_max_job_start:
                         return
+                if isinstance(found, ExpectedStart) and options.bf_one_resv_per_job:
+                    planned.add(record)
                 if not found or is_last:
                     break
                 if isinstance(found, StartedJob):

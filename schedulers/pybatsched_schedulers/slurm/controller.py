@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf a
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.limits import RunningUse
 from pybatsched_schedulers.slurm.priority import PriorityEngine
-from pybatsched_schedulers.slurm.queue import JobList
+from pybatsched_schedulers.slurm.queue import Entry, JobList, in_order
 from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
 from pybatsched_schedulers.slurm.usage import billing
 
@@ -98,15 +98,19 @@ class Controller:
 
     def refused_by(self, record: Record) -> str:
         """Return Slurm's reason why a job is rejected at submission; empty if it is accepted. O(limits)."""
-        reason = self.use.refused_by(record, self.asked_tres(record))
-        return reason or ("" if self.when_idle(record) is not None else "BadConstraints")
+        reason, choices = "", record.choices or ((record.partition, record.request),)
+        for partition, request in choices:
+            record.partition, record.request = partition, request
+            reason = self.use.refused_by(record, self.asked_tres(record))
+            reason = reason or ("" if self.when_idle(record) is not None else "BadConstraints")
+            if not reason:  # one of its partitions is enough
+                break
+        return reason
 
     def submit(self, record: Record) -> None:
         """Add a waiting job. O(1)."""
-        if record.partition.is_exclusive and not record.request.exclusive:
-            record.request = record.request._replace(exclusive=True)
-        if self.conf.select == "linear" and not record.request.exclusive:
-            record.request = record.request._replace(exclusive=True)
+        if record.choices:
+            record.partition, record.request = record.choices[0]
         record.n_cpus_counted = record.request.n_cpus
         self.priorities.submitted(record, record.submit_at)
         placement = self.when_idle(record) if self.conf.select == "linear" else None
@@ -199,7 +203,7 @@ class Controller:
             return True
         own = record.qos.preempt_mode if record.qos is not None and self.conf.preempt_type == "qos" else ""
         own = own or record.partition.preempt_mode
-        return "CANCEL" in ({own.upper()} if own and own != "cluster" else self.conf.preempt_mode)
+        return "cancel" in ({own} if own and own != "cluster" else self.conf.preempt_mode)
 
     def _give_back(self, record: Record, now: int) -> None:
         self.priorities.ended(record, now)
@@ -354,9 +358,11 @@ class Controller:
             order[1:] = sorted(order[1:], key=lambda held: -(held.nodes & chosen).bit_count())
         return found
 
-    def waiting(self) -> Iterator[Record]:
-        """Yield the waiting jobs in the order of the list."""
-        yield from list(self.jobs.waiting.values())
+    def queue(self, now: int) -> list[Entry]:
+        """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting)."""
+        ready = [one for one in self.jobs.waiting.values() if self.is_ready(one, now)]
+        by_qos = self.conf.preempt_type == "qos"
+        return in_order(ready, preempts_by_qos=by_qos, partition_weight=self.priorities.partition_weight)
 
 
 def _qos_then_size(held: Held) -> tuple[float, int, int]:

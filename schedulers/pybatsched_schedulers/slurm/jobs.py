@@ -75,6 +75,9 @@ class Record:
     reservation: str = ""
     #: Conditions on other jobs: a kind, such as ``afterok``, and the id of a job or array.
     dependencies: tuple[tuple[str, int], ...] = ()
+    #: The partitions of a job that names several, by tier, with what it asks for in each. `partition` and `request`
+    #: are those of one of them.
+    choices: tuple[tuple[sc.Partition, Request], ...] = ()
     #: Its place in the list of all jobs.
     place: int = 0
     #: When it last preempted other jobs, or a task of its array did.
@@ -98,6 +101,11 @@ class Record:
     started_at: int = 0
     #: What it uses by the names of TRES (cpu, mem in MB, node, gres/gpu, gres/gpu:TYPE, billing).
     tres: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def home(self) -> sc.Partition:
+        """Its partition; the first one of several."""
+        return self.choices[0][0] if self.choices else self.partition
 
     @property
     def ends_by(self) -> float:

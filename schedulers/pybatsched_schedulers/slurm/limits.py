@@ -194,16 +194,19 @@ class RunningUse:
         self._has_minutes = any(one.limits.grp_tres_run_mins or one.limits.grp_tres_mins for one in sources)
 
     def _rules_of(self, record: Record) -> _Rules:
-        key = record.user, record.qos, record.association, record.partition.name
+        return self._rules_in(record, record.partition.name, record.partition.qos)
+
+    def _rules_in(self, record: Record, partition: str, partition_qos: str) -> _Rules:
+        key = record.user, record.qos, record.association, partition
         found = self._rules.get(key)
         if found is None:
-            found = self._rules[key] = self._made(record)
+            found = self._rules[key] = self._made(record, partition_qos)
         return found
 
-    def _made(self, record: Record) -> _Rules:
+    def _made(self, record: Record, partition_qos: str) -> _Rules:
         rules, association = _Rules(self._uses), record.association
         if self._accounts is not None:
-            qos = [self._accounts.qos.get(record.partition.qos), record.qos]
+            qos = [self._accounts.qos.get(partition_qos), record.qos]
             if record.qos is not None and "overpartqos" in record.qos.flags:
                 qos.reverse()
             for one in dict.fromkeys(qos):
@@ -217,7 +220,7 @@ class RunningUse:
 
     def submitted(self, record: Record, n_jobs: int) -> None:
         """Count jobs or tasks that wait. O(depth of its account)."""
-        for use in self._rules_of(record).counted:
+        for use in self._rules_in(record, record.home.name, record.home.qos).counted:
             use.n_submitted += n_jobs
 
     def left(self, record: Record, n_jobs: int) -> None:

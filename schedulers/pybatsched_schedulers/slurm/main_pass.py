@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from pybatsched_schedulers.slurm.controller import PreemptedJob, StartedJob, whole_second
-from pybatsched_schedulers.slurm.queue import in_order
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.slurm.controller import Controller
@@ -24,34 +23,33 @@ class MainPass:
         self._depth = depth
         self._blocked: set[str] = set()  # partitions and reservations in which a job did not fit
         self._withdrawn = 0  # the nodes of blocked partitions
-        self._refused_arrays: set[int] = set()
+        self._refused_arrays: set[tuple[int, str]] = set()
 
     def run(self) -> Iterator[StartedJob | PreemptedJob]:
         """Try the waiting jobs in order. The caller sees each decision after it was carried out."""
         controller = self._controller
-        ready = [one for one in controller.waiting() if controller.is_ready(one, self._now)]
         tried: Counter[str] = Counter()
         n_left = controller.conf.scheduling.sched_max_job_start or math.inf
         per_partition = controller.conf.scheduling.partition_job_depth
-        for record in in_order(ready, preempts_by_qos=controller.conf.preempt_type == "qos")[: self._depth]:
-            tried[record.partition.name] += 1
-            if per_partition and tried[record.partition.name] > per_partition:
+        for entry in controller.queue(self._now)[: self._depth]:
+            tried[entry.partition.name] += 1
+            if (per_partition and tried[entry.partition.name] > per_partition) or not entry.is_tried():
                 continue
-            for decided in self._try(record):
+            for decided in self._try(entry.record):
                 yield decided
                 n_left -= isinstance(decided, StartedJob)
                 if not n_left:
                     return
 
     def _try(self, record: Record) -> Iterator[StartedJob | PreemptedJob]:
-        if record.array_id in self._refused_arrays:
+        if (record.array_id, record.partition.name) in self._refused_arrays:
             return
         controller = self._controller
         while not self._is_skipped(record):
             is_last = len(record.tasks) <= 1
             done = yield from self._select(record)
             if not done and record.array_id:
-                self._refused_arrays.add(record.array_id)
+                self._refused_arrays.add((record.array_id, record.partition.name))
             if not done or is_last:
                 return
             controller.see_array(record, self._now)

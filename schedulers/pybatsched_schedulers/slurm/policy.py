@@ -45,7 +45,7 @@ from pybatsched_schedulers.slurm.main_pass import MainPass
 from pybatsched_schedulers.slurm.priority import PRIORITY_COLUMNS
 from pybatsched_schedulers.slurm.queue import in_order
 from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
-from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, share_rows
+from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, load_usage, share_rows
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Nodes
@@ -105,12 +105,17 @@ class Slurm(Policy):
         options: SlurmOptions = self.options
         self._conf = conf = sc.read_slurm_conf(Path(options.slurm_conf), options.parameters)
         self._accounts = accounts = None
-        if options.associations is not None or options.qos is not None:
-            self._accounts = accounts = read_accounts(
-                Path(options.associations or ""), None if options.qos is None else Path(options.qos)
-            )
+        if options.associations is not None:
+            qos = None if options.qos is None else Path(options.qos)
+            self._accounts = accounts = read_accounts(Path(options.associations), qos)
+        elif options.qos is not None:
+            raise InputError(f"{options.qos}: QOS are those of accounts; expected --associations with them")
         self._machine = _machine_of(cluster, conf, options.slurm_conf)
         self._controller = Controller(conf, accounts, self._machine)
+        if options.sshare is not None:
+            if self._controller.priorities.shares is None:
+                raise InputError(f"{options.sshare}: usage is that of accounts; expected --associations with them")
+            load_usage(self._controller.priorities.shares, Path(options.sshare))
         self._partition = cluster.add_partition("all", cluster.procs)
         self._makes = RecordMaker(conf, accounts)
         self._clocks: Clocks | None = None
@@ -278,7 +283,7 @@ class Slurm(Policy):
                 else:
                     yield Requeue(job.id, by=by.id, reason=("preempted for {}", by.id))
             else:
-                self._plans[one.record] = one.start_at
+                self._plans[one.record] = min(one.start_at, self._plans.get(one.record, math.inf))
 
     def _job(self, record: Record) -> Job:
         task = record.task if record.task is not None else record.tasks[0] if record.tasks else None
@@ -314,7 +319,8 @@ class Slurm(Policy):
         """Return priorities as `sprio` shows them, shares as `sshare`, and waiting jobs with reasons as `squeue`."""
         controller = self._controller
         records = controller.jobs.waiting.values()
-        waiting = in_order(records, preempts_by_qos=self._conf.preempt_type == "qos")
+        queue = in_order(records, preempts_by_qos=self._conf.preempt_type == "qos")
+        waiting = list(dict.fromkeys(entry.record for entry in queue))
         engine = controller.priorities
         found: dict[str, PolicyTable] = {"squeue": [SQUEUE_COLUMNS, *map(self._queue_row, waiting)]}
         if self._conf.priorities.type == "multifactor":
@@ -351,13 +357,12 @@ class Slurm(Policy):
 
 def _are_alike(rest: Record, record: Record) -> bool:
     """Return whether a new task can be one of the waiting tasks of an array."""
-    return (rest.request, rest.partition, rest.limit_s, rest.qos, rest.nice) == (
-        record.request,
-        record.partition,
-        record.limit_s,
-        record.qos,
-        record.nice,
-    )
+    return _submitted(rest) == _submitted(record)
+
+
+def _submitted(record: Record) -> tuple[object, ...]:
+    choices = record.choices or (record.partition, record.request)
+    return choices, record.limit_s, record.association, record.qos, record.nice
 
 
 def _machine_of(cluster: Cluster, conf: sc.SlurmConf, path: str) -> Nodes:

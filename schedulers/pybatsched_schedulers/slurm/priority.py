@@ -62,6 +62,11 @@ class PriorityEngine:
             for name, partition in conf.partitions.items()
         }
 
+    @property
+    def partition_weight(self) -> float:
+        """What the job factor of a partition counts in priorities."""
+        return 0.0 if self._is_basic else self.weights.partition / self._partition_unit
+
     # --- what happens ---
 
     def submitted(self, record: Record, now: int) -> None:
@@ -168,7 +173,7 @@ class PriorityEngine:
         """Set the factors that change only with the CPUs that are counted."""
         weights, factors = self.weights, record.factors
         factors["jobsize"] = self._job_size(record) if weights.jobsize else 0.0
-        factors["partition"] = record.partition.job_factor / self._partition_unit if weights.partition else 0.0
+        factors["partition"] = record.home.job_factor / self._partition_unit if weights.partition else 0.0
         factors["qos"] = record.qos.priority / self._qos_unit if weights.qos and record.qos is not None else 0.0
         association = record.association
         factors["assoc"] = association.priority / self._assoc_unit if weights.assoc and association is not None else 0.0
@@ -207,7 +212,7 @@ class PriorityEngine:
         return min(max(0.0, size), 1.0)
 
     def _tres(self, record: Record) -> dict[str, float]:
-        asked, whole = self.requested(record), self._whole[record.partition.name]
+        asked, whole = self.requested(record), self._whole[record.home.name]
         if "NO_NORMAL_TRES" in self.weights.flags:
             return {name: asked.get(name, 0.0) for name in self.weights.tres}
         return {name: asked.get(name, 0.0) / whole[name] if whole.get(name) else 0.0 for name in self.weights.tres}
@@ -226,7 +231,7 @@ class PriorityEngine:
             yield (
                 str(record.id),
                 record.user,
-                record.partition.name,
+                record.home.name,
                 str(int(record.priority)),
                 *pairs,
                 ",".join(f"{name}={self.weights.tres[name] * factor:.0f}" for name, factor in of_tres.items()),

@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from pybatsched_schedulers.slurm.jobs import Record
+    from pybatsched import slurm_conf as sc
+    from pybatsched_schedulers.slurm.jobs import Record, Request
 
 Item = TypeVar("Item")
 
@@ -109,38 +111,63 @@ class JobList:
         )
 
 
-def in_order(records: Iterable[Record], *, preempts_by_qos: bool) -> list[Record]:
-    """Return waiting jobs in the order in which Slurm tries them. O(n log n)."""
-    found = list(records)
-    if preempts_by_qos and any(record.qos is not None and record.qos.preempts for record in found):
+class Entry(NamedTuple):
+    """A waiting job in the queue of a pass: one entry for each of its partitions, with its priority there."""
+
+    rank: tuple[float, ...]
+    record: Record
+    partition: sc.Partition
+    request: Request
+
+    def is_tried(self) -> bool:
+        """Return whether the job still waits, and let it be one of this partition."""
+        record = self.record
+        if record.placement is not None:
+            return False
+        record.partition, record.request = self.partition, self.request
+        return True
+
+
+def in_order(records: Iterable[Record], *, preempts_by_qos: bool, partition_weight: float = 0) -> list[Entry]:
+    """Return waiting jobs in the order in which Slurm tries them. O(n log n).
+
+    `partition_weight` is what the job factor of a partition counts in priorities.
+    """
+    found = list[Entry]()
+    for record in records:
+        for partition, request in record.choices or ((record.partition, record.request),):
+            priority = record.priority + partition_weight * (partition.job_factor - record.home.job_factor)
+            found.append(Entry(_rank(record, partition.tier, priority), record, partition, request))
+    if preempts_by_qos and any(one.record.qos is not None and one.record.qos.preempts for one in found):
         return _merge_sorted(found, _comes_first)
-    return sorted(found, key=_rank)
+    return sorted(found, key=itemgetter(0))
 
 
-def _rank(record: Record) -> tuple[float, ...]:
+def _rank(record: Record, tier: int, priority: float) -> tuple[float, ...]:
     task = record.task if record.task is not None else record.tasks[0] if record.tasks else -1
     return (
         not record.reservation,
-        -record.partition.tier,
-        -math.floor(record.priority),
+        -tier,
+        -math.floor(priority),
         record.submit_at,
         record.array_id or record.id,
         task,
     )
 
 
-def _comes_first(one: Record, other: Record) -> bool:
+def _comes_first(one: Entry, other: Entry) -> bool:
     """Return whether a job is tried before another; for equal ones, too.
 
     A job of a QOS that preempts the other's comes first. So this is not an order: with high > low by preemption, a
     circle of three jobs is possible.
     """
-    if one.qos is not None and other.qos is not None:
-        if other.qos.name in one.qos.preempts:
+    qos, of_other = one.record.qos, other.record.qos
+    if qos is not None and of_other is not None:
+        if of_other.name in qos.preempts:
             return True
-        if one.qos.name in other.qos.preempts:
+        if qos.name in of_other.preempts:
             return False
-    return _rank(one) <= _rank(other)
+    return one.rank <= other.rank
 
 
 def _merge_sorted(items: list[Item], comes_first: Callable[[Item, Item], bool]) -> list[Item]:

@@ -76,18 +76,26 @@ class RecordMaker:
     def record(self, job: Job, now: int) -> Record:
         """Return the record of a job. Raises SubmissionError if Slurm would not accept it."""
         fields = job.fields
-        partition = self._partition(str(fields.get("partition") or ""))
+        partitions = self._partitions(str(fields.get("partition") or ""))
         user, account = str(fields.get("user", "")), str(fields.get("account") or "")
-        association, qos = self._association(user, account, partition, str(fields.get("qos") or ""))
-        if association is not None:
-            account = association.account
-        _check_access(partition, account.lower(), "" if qos is None else qos.name.lower())
-        request = _within(self._request(job, partition), partition, frozenset() if qos is None else qos.flags)
+        association, qos = self._association(user, account, partitions[0], str(fields.get("qos") or ""))
         limit_s = job.walltime
         if limit_s is None:
-            limit_s = self._default_limit_s(partition, qos, association)
-        if limit_s > partition.max_time_s and not (qos and "partitiontimelimit" in qos.flags):
-            raise SubmissionError("PartitionTimeLimit")
+            limit_s = self._default_limit_s(partitions[0], qos, association)
+        flags = frozenset[str]() if qos is None else qos.flags
+        names = (account if association is None else association.account).lower(), qos.name.lower() if qos else ""
+        choices, refused = list[tuple[sc.Partition, Request]](), list[SubmissionError]()
+        for one in partitions:
+            try:
+                _check_access(one, *names)
+                if limit_s > one.max_time_s and "partitiontimelimit" not in flags:
+                    raise SubmissionError("PartitionTimeLimit")
+                choices.append((one, _within(self._request(job, one), one, flags)))
+            except SubmissionError as error:
+                refused.append(error)
+        if not choices or (refused and self._conf.enforce_part_limits == "ALL"):
+            raise refused[0]
+        partition, request = choices[0]
         self._n += 1
         return Record(
             id=self._n,
@@ -101,6 +109,7 @@ class RecordMaker:
             nice=int(fields.get("nice") or 0),
             eligible_at=now,
             reservation=str(fields.get("reservation") or ""),
+            choices=tuple(choices) if len(choices) > 1 else (),
         )
 
     def _association(
@@ -127,14 +136,13 @@ class RecordMaker:
                     return min(one.limits.max_wall_s, partition.max_time_s)
         return partition.default_time_s or partition.max_time_s
 
-    def _partition(self, names: str) -> sc.Partition:
-        found = [self._conf.partitions.get(name) for name in names.split(",") if name]
-        partition = max((one for one in found if one is not None), key=lambda one: one.tier, default=None)
-        if partition is None:
-            if found or self._default is None:
-                raise SubmissionError("PartitionName")
-            partition = self._default
-        return partition
+    def _partitions(self, names: str) -> list[sc.Partition]:
+        """Return the partitions that a job names, those of a high tier first."""
+        named = [name for name in names.split(",") if name] or ([self._default.name] if self._default else [])
+        found = [self._conf.partitions[name] for name in named if name in self._conf.partitions]
+        if not found:
+            raise SubmissionError("PartitionName")
+        return sorted(found, key=lambda one: -one.tier)
 
     def _request(self, job: Job, partition: sc.Partition) -> Request:
         fields, conf = job.fields, self._conf
@@ -158,6 +166,6 @@ class RecordMaker:
             node_memory=round(node_memory),
             gpus_per_node=int(n_gpus or 0),
             gpu_type=gpu_type,
-            exclusive=bool(fields.get("exclusive")),
+            exclusive=bool(fields.get("exclusive")) or partition.is_exclusive or conf.select == "linear",
             features=str(fields.get("features") or ""),
         )
