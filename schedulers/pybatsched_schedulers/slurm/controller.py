@@ -11,7 +11,7 @@ from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf a
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.limits import RunningUse
 from pybatsched_schedulers.slurm.priority import PriorityEngine
-from pybatsched_schedulers.slurm.queue import Entry, JobList, in_order
+from pybatsched_schedulers.slurm.queue import JobList, QueueEntry, in_order
 from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
 from pybatsched_schedulers.slurm.usage import billing
 
@@ -358,7 +358,7 @@ class Controller:
             order[1:] = sorted(order[1:], key=lambda held: -(held.nodes & chosen).bit_count())
         return found
 
-    def queue(self, now: int) -> list[Entry]:
+    def queue(self, now: int) -> list[QueueEntry]:
         """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting)."""
         ready = [one for one in self.jobs.waiting.values() if self.is_ready(one, now)]
         by_qos = self.conf.preempt_type == "qos"

@@ -111,7 +111,7 @@ class JobList:
         )
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """A waiting job in the queue of a pass: one entry for each of its partitions, with its priority there."""
 
     rank: tuple[float, ...]
@@ -128,16 +128,16 @@ class Entry(NamedTuple):
         return True
 
 
-def in_order(records: Iterable[Record], *, preempts_by_qos: bool, partition_weight: float = 0) -> list[Entry]:
+def in_order(records: Iterable[Record], *, preempts_by_qos: bool, partition_weight: float = 0) -> list[QueueEntry]:
     """Return waiting jobs in the order in which Slurm tries them. O(n log n).
 
     `partition_weight` is what the job factor of a partition counts in priorities.
     """
-    found = list[Entry]()
+    found = list[QueueEntry]()
     for record in records:
         for partition, request in record.choices or ((record.partition, record.request),):
             priority = record.priority + partition_weight * (partition.job_factor - record.home.job_factor)
-            found.append(Entry(_rank(record, partition.tier, priority), record, partition, request))
+            found.append(QueueEntry(_rank(record, partition.tier, priority), record, partition, request))
     if preempts_by_qos and any(one.record.qos is not None and one.record.qos.preempts for one in found):
         return _merge_sorted(found, _comes_first)
     return sorted(found, key=itemgetter(0))
@@ -155,7 +155,7 @@ def _rank(record: Record, tier: int, priority: float) -> tuple[float, ...]:
     )
 
 
-def _comes_first(one: Entry, other: Entry) -> bool:
+def _comes_first(one: QueueEntry, other: QueueEntry) -> bool:
     """Return whether a job is tried before another; for equal ones, too.
 
     A job of a QOS that preempts the other's comes first. So this is not an order: with high > low by preemption, a
