@@ -26,9 +26,9 @@ from typing import Any
 from pybatsched.machines import names
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
-from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import batsim_files
-from pybatsched.simulator.run import run_policy
+from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.workload import Workload, load
 from pybatsched.workload.generate.models import Recipe, generate
 
@@ -43,6 +43,23 @@ NODE_CASES = (
     ("conservative", 1000, 10_000),
     ("conservative", 1000, 100_000),
 )
+#: The cluster of the cases with policy slurm.
+SLURM_CONF = """ClusterName=bench
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+AccountingStorageEnforce=associations
+PriorityType=priority/multifactor
+PriorityDecayHalfLife=7-0
+PriorityMaxAge=7-0
+PriorityWeightAge=1000
+PriorityWeightFairshare=10000
+PriorityWeightJobSize=1000
+SchedulerType=sched/backfill
+SchedulerParameters=bf_window=2880,bf_resolution=300,bf_max_job_test=500,bf_continue
+NodeName=n[1-{n_nodes}] CPUs=64 RealMemory=262144 Gres=gpu:4
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
 
 
 def generated(n_jobs: int) -> Workload:
@@ -86,6 +103,26 @@ def on_nodes(n_jobs: int, n_nodes: int) -> Workload:
         at += dice.expovariate(1 / gap_s)
         job["subtime"] = round(at, 3)
     return Workload(jobs, profiles, 64 * n_nodes)
+
+
+def of_slurm(n_jobs: int, n_nodes: int, folder: Path) -> tuple[Workload, dict[str, Any]]:
+    """Return jobs of 200 users on nodes, and the options of policy slurm with files that this writes to a folder."""
+    workload, dice = on_nodes(n_jobs, n_nodes), random.Random(2)
+    for job in workload.jobs:
+        user = min(int(dice.expovariate(0.02)), 199)
+        job |= {"user": f"u{user}", "account": f"a{user % 20}"}
+        if not job.get("exclusive") and "memory_gb" not in job:
+            job["memory_gb"] = 2
+    (folder / "slurm.conf").write_text(SLURM_CONF.format(n_nodes=n_nodes))
+    accounts = [f"a{number}" for number in range(20)]
+    lines = ["Cluster - 'bench'", "Parent - 'root'", *(f"Account - '{one}':Fairshare=10" for one in accounts)]
+    for one in accounts:
+        lines.append(f"Parent - '{one}'")
+        lines += [
+            f"User - 'u{user}':DefaultAccount='{one}':Fairshare=1" for user in range(200) if f"a{user % 20}" == one
+        ]
+    (folder / "dump.cfg").write_text("\n".join(lines) + "\n")
+    return workload, {"slurm_conf": str(folder / "slurm.conf"), "associations": str(folder / "dump.cfg")}
 
 
 def lean_easy(workload: Workload, n_procs: int) -> float:
@@ -144,17 +181,23 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
     else:
         workload = generated(what["n_jobs"])
     with tempfile.TemporaryDirectory() as directory:
+        options = what.get("options", {})
+        if what["policy"] == "slurm":
+            workload, options = of_slurm(what["n_jobs"], what["n_nodes"], Path(directory))
         cpu, wall = time.process_time(), time.perf_counter()
         if what["policy"] == "lean loop":
             mean_wait = lean_easy(workload, n_procs)
         else:
-            plan = registry.PolicyPlan(registry.find(what["policy"]), what.get("options", {}))
+            plan = registry.PolicyPlan(registry.find(what["policy"]), options)
             outputs = batsim_files(str(Path(directory) / "out"))
             platform = uniform(n_procs)
-            if "n_nodes" in what:
+            if what["policy"] == "slurm":
+                platform = names.find(options["slurm_conf"]).read()
+            elif "n_nodes" in what:
                 platform = names.of_nodes(f"{what['n_nodes']} x 64 cores 256 GB 4 gpus").read()
             cpu, wall = time.process_time(), time.perf_counter()
-            result = run_policy(Scenario(platform, {"w0": workload}), plan, outputs)
+            settings = with_needs(SimulationOptions(), plan)
+            result = run_policy(Scenario(platform, {"w0": workload}, settings), plan, outputs)
             mean_wait = result.figures.mean_wait_s or 0.0
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -208,6 +251,8 @@ def main() -> None:
         row = measured(policy=policy, n_nodes=n_nodes, n_jobs=n_jobs)
         first = first or row
         show(f"{policy}, {n_nodes:,} nodes", row, first)
+    n_jobs = 10_000 if args.quick else 100_000
+    show("slurm, 1,000 nodes, multifactor", measured(policy="slurm", n_nodes=1000, n_jobs=n_jobs), first)
     if args.quick:
         return
     print(f"\nreal logs, exact estimates\n{head}")

@@ -13,8 +13,9 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import compress, count
 from operator import or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.node_requests import GB, PLAIN, NodeRequest
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason
     from pybatsched.core.jobs import Job
     from pybatsched.core.node_partitions import NodePartition
+
+#: Makes the digits of a binary number the numbers 0 and 1.
+_BITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class Node(NamedTuple):
@@ -327,7 +331,13 @@ def _agrees(request: NodeRequest, n: int) -> bool:
 
 
 def members(nodes: int) -> Iterator[int]:
-    """Return the members of a set of nodes in order. O(members)."""
+    """Return the members of a set of nodes in order. O(members), or O(nodes) with less for each."""
+    if 10 * nodes.bit_count() > nodes.bit_length():
+        return compress(count(), f"{nodes:b}"[::-1].encode().translate(_BITS))
+    return _few_members(nodes)
+
+
+def _few_members(nodes: int) -> Iterator[int]:
     while nodes:
         lowest = nodes & -nodes
         yield lowest.bit_length() - 1

@@ -6,6 +6,7 @@ A plan takes whole nodes for its whole time, even if the job needs one core. Not
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, TypeAlias
@@ -35,17 +36,14 @@ class _Map:
     def during(self, begin: float, end: float) -> int:
         """Return the nodes that are in each interval that overlaps a time; one that begins at its end counts."""
         found = -1
-        for from_at, to_at, nodes in zip(self.begins, self.ends, self.nodes, strict=True):
-            if from_at > end:
-                break
-            if to_at > begin:
-                found &= nodes
+        for nodes in self.nodes[bisect_right(self.ends, begin) : bisect_right(self.begins, end)]:
+            found &= nodes
         return found
 
     def next_change(self, begin: float, end: float) -> float:
         """Return when more nodes are offered: at the end of an interval during a time, or just after; 0 for never."""
-        for i in range(len(self.ends) - 1):
-            if self.ends[i] > begin and self.nodes[i + 1] & ~self.nodes[i]:
+        for i in range(bisect_right(self.ends, begin), len(self.ends) - 1):
+            if self.nodes[i + 1] & ~self.nodes[i]:
                 return self.ends[i]
             if self.begins[i] > end:
                 break
@@ -53,18 +51,14 @@ class _Map:
 
     def overlaps(self, begin: float, end: float, nodes: int) -> bool:
         """Return whether some of these nodes are planned for other jobs during a time."""
-        return any(
-            from_at < end and to_at > begin and nodes & ~free
-            for from_at, to_at, free in zip(self.begins, self.ends, self.nodes, strict=True)
-        )
+        return any(nodes & ~free for free in self.nodes[bisect_right(self.ends, begin) : bisect_left(self.begins, end)])
 
     def take(self, begin: float, end: float, nodes: int) -> None:
         """Take nodes for a time."""
         self._split(begin)
         self._split(end)
-        for i, from_at in enumerate(self.begins):
-            if begin <= from_at < end:
-                self.nodes[i] &= ~nodes
+        for i in range(bisect_left(self.begins, begin), bisect_left(self.begins, end)):
+            self.nodes[i] &= ~nodes
         for i in range(len(self.begins) - 1):
             if self.nodes[i] == self.nodes[i + 1]:  # as Slurm does: one pair for each plan
                 self.ends[i] = self.ends.pop(i + 1)
@@ -72,13 +66,11 @@ class _Map:
                 break
 
     def _split(self, at: float) -> None:
-        for i, (from_at, to_at) in enumerate(zip(self.begins, self.ends, strict=True)):
-            if from_at < at < to_at:
-                self.ends[i] = at
-                self.begins.insert(i + 1, at)
-                self.ends.insert(i + 1, to_at)
-                self.nodes.insert(i + 1, self.nodes[i])
-                return
+        i = bisect_left(self.ends, at)
+        if i < len(self.ends) and self.begins[i] < at < self.ends[i]:
+            self.begins.insert(i + 1, at)
+            self.ends.insert(i, at)
+            self.nodes.insert(i + 1, self.nodes[i])
 
 
 class BackfillPass:

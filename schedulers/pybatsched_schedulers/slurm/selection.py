@@ -98,7 +98,7 @@ class NodeSelection(ABC):
         """Return where a job starts on allowed nodes; None if it does not fit."""
 
     @abstractmethod
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Iterable[Held], now: int) -> Fit | None:
+    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
         """Return when and where a job fits that does not fit now, as running jobs end; None for never.
 
         `running` is in the order in which jobs end.
@@ -152,7 +152,7 @@ class LinearSelection(NodeSelection):
         taken.sort()
         return Placement(tuple(taken), tuple(self.machine.nodes[node].n_cores for node in taken))
 
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Iterable[Held], now: int) -> Fit | None:
+    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
         """Remove running jobs one at a time, until the job fits. O(running + nodes)."""
         then, request = free.copy(), record.request
         n = self._n_nodes(request, allowed)
@@ -218,31 +218,42 @@ class ConsTresSelection(NodeSelection):
 
     def _offers(self, request: Request, allowed: int, free: FreeNodes) -> list[tuple[int, int]]:
         """Return the nodes on which a part of a job fits, in order, with the CPUs that each offers. O(these nodes)."""
-        on_node, per_task, memory = self.request_on_nodes(request), request.cpus_per_task, free.memory
+        on_node, memory = self.request_on_nodes(request), free.memory
         usable = free.candidates(on_node, allowed)
         needed = least = on_node.cores_per_node
         if request.max_nodes == 1 and not request.tasks_per_node:
             least = request.n_cpus
-        if on_node.node_memory:
-            usable = set_of(node for node in members(usable) if memory[node] >= on_node.node_memory)
-        if on_node.core_memory:
-            usable = set_of(node for node in members(usable) if memory[node] >= on_node.core_memory * needed)
         if on_node.gpus_per_node:
+            memory_needed = on_node.node_memory or on_node.core_memory * needed
+            if memory_needed:
+                usable = set_of([node for node in members(usable) if memory[node] >= memory_needed])
             self._lower_weights(on_node, usable)
         with_cpus = 0
         for nodes in free.by_cores[least:]:
             with_cpus |= nodes
-        offers = []
-        cores, core_memory = free.cores, on_node.core_memory
-        is_fixed = bool(on_node.gpus_per_node and request.tasks_per_node)
-        for node in members(usable & with_cpus):
-            n_cpus = cores[node]
-            if core_memory:
-                n_cpus = min(n_cpus, int(memory[node] // core_memory))
-            n_cpus -= n_cpus % per_task
-            if n_cpus >= least:
-                offers.append((node, needed if is_fixed else n_cpus))
-        return offers
+        with_cpus &= usable
+        if with_cpus.bit_count() < request.min_nodes:
+            return []
+        if on_node.gpus_per_node and request.tasks_per_node:
+            return [(node, needed) for node, _ in self._offered(request, on_node, with_cpus, least, free)]
+        return self._offered(request, on_node, with_cpus, least, free)
+
+    def _offered(
+        self, request: Request, on_node: NodeRequest, nodes: int, least: int, free: FreeNodes
+    ) -> list[tuple[int, int]]:
+        """Return the nodes with enough memory, and the CPUs that each offers: a number of tasks."""
+        cores, memory, per_task, core_memory = free.cores, free.memory, request.cpus_per_task, on_node.core_memory
+        memory_needed = on_node.node_memory or core_memory * on_node.cores_per_node
+        if per_task == 1 and not memory_needed:
+            return [(node, cores[node]) for node in members(nodes)]
+        offers = [
+            (node, int(min(cores[node], memory[node] // core_memory)) if core_memory else cores[node])
+            for node in members(nodes)
+            if memory[node] >= memory_needed
+        ]
+        if per_task > 1:
+            offers = [(node, n_cpus - n_cpus % per_task) for node, n_cpus in offers]
+        return [offer for offer in offers if offer[1] >= least] if core_memory or per_task > 1 else offers
 
     # --- the choice ---
 
@@ -263,7 +274,7 @@ class ConsTresSelection(NodeSelection):
     def _take(self, request: Request, offers: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
         """Return nodes and the CPUs that each gives; None if they are not enough."""
         cpus_left, nodes_left = request.n_cpus, request.min_nodes
-        if len(offers) < nodes_left or sum(n_cpus for _, n_cpus in offers) < cpus_left:
+        if len(offers) < nodes_left or sum([n_cpus for _, n_cpus in offers]) < cpus_left:
             return None
         n_allowed = request.max_nodes or len(offers)
         least = max(request.tasks_per_node, 1) * request.cpus_per_task
@@ -276,7 +287,7 @@ class ConsTresSelection(NodeSelection):
             sets.remove(best)
             usable = best.offers
             if nodes_left <= 1:
-                single = min((offer for offer in usable if offer[1] >= cpus_left), key=_cpus, default=None)
+                single = min([offer for offer in usable if offer[1] >= cpus_left], key=_cpus, default=None)
                 if single is not None:
                     usable = [single]
             for node, offered in usable:
@@ -294,16 +305,21 @@ class ConsTresSelection(NodeSelection):
         return None
 
     def _sets(self, offers: Iterable[tuple[int, int]]) -> list[_Set]:
-        weights, found = self._weights, list[tuple[int, list[tuple[int, int]]]]()
-        last = -2
+        weights, found, part = self._weights, list[_Set](), list[tuple[int, int]]()
+        follows, weight, total = -1, 0, 0
         for offer in offers:
-            node = offer[0]
-            if node == last + 1 and found[-1][0] == weights[node]:
-                found[-1][1].append(offer)
+            node, n_cpus = offer
+            if node == follows and weights[node] == weight:
+                part.append(offer)
+                total += n_cpus
             else:
-                found.append((weights[node], [offer]))
-            last = node
-        return [_Set(weight, sum(map(_cpus, part)), part) for weight, part in found]
+                if part:
+                    found.append(_Set(weight, total, part))
+                part, weight, total = [offer], weights[node], n_cpus
+            follows = node + 1
+        if part:
+            found.append(_Set(weight, total, part))
+        return found
 
     def _placement(self, request: Request, taken: Sequence[tuple[int, int]]) -> Placement:
         """Give each node one task, then one more in turn, up to what it gives."""
@@ -323,13 +339,15 @@ class ConsTresSelection(NodeSelection):
 
     # --- when a job fits ---
 
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Iterable[Held], now: int) -> Fit | None:
+    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
         """Remove running jobs in groups of ends, until the job fits. O(running + groups * nodes).
 
         A group is closed only by a job with nodes that the job may use, if the next job of all ends after the window.
         """
         request, then = record.request, free.copy()
-        ends = [job for job in running if job.end_at < math.inf]
+        ends = running
+        if running and running[-1].end_at == math.inf:
+            ends = [job for job in running if job.end_at < math.inf]
         begin, window, i = 0, _WINDOW_S, 0
         while i < len(ends):
             last, n_removed = None, 0
