@@ -180,6 +180,55 @@ def test_other_policies_and_sharing_are_errors(tmp_path: Path, capfd: pytest.Cap
     assert "option node_partitions is set; expected a Batsim that is started without" in capfd.readouterr().err
 
 
+def test_partitions_work_in_python_campaigns_and_replays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    jobs = Workload().job("a", n=8, s=5, walltime=9, partition="p").job("b", n=8, s=5, walltime=9, partition="p,q")
+    journal = ["--journal", str(tmp_path / "run.pbj")]
+    partitions = "p: 0-1; q: 4-5"
+    assert simulate(jobs, tmp_path, *journal, "--partitions", partitions) == 0
+    assert [line.split(",")[14] for line in (tmp_path / "out_jobs.csv").read_text().splitlines()[1:]] == [
+        "0-7",
+        "16-23",
+    ]
+    assert main(["replay", journal[1]]) == 0
+    result = pb.simulate(tmp_path / "w.json", pb.policy("easy", node_partitions=partitions), nodes="6 x 4 cores")
+    assert result.jobs["wait_s"].to_list() == [0, 0]
+    assert result.jobs["policy"][0] == "easy(node_partitions=p+q)"
+    (tmp_path / "study.toml").write_text(
+        f"""
+        name = "study"
+        [[workload]]
+        name = "w"
+        file = "w.json"
+        [[platform]]
+        name = "nodes"
+        nodes = "6 x 4 cores"
+        [[policy]]
+        name = "easy"
+        [policy.options]
+        node_partitions = ["{partitions}", "p: 0-1; q: all", "p: all; q: 0"]
+        """
+    )
+    assert main(["campaign", "run", str(tmp_path / "study.toml"), "--output", str(tmp_path / "study"), "--quiet"]) == 0
+    assert pb.read_campaign(tmp_path / "study").figures["max_wait_s"].to_list() == [0, 0, 0]
+
+
+def test_a_policy_may_be_replaced_by_one_with_other_partitions(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=8, s=5, walltime=9, partition="p").job("b", n=24, s=5, walltime=9, partition="q")
+    jobs.job("c", n=8, s=5, walltime=5, at=1, partition="p")
+    simulate(jobs, tmp_path)  # writes the file
+    sim = pb.Simulation(
+        pb.read_workload(tmp_path / "w.json"), "easy", node_partitions="p: 0-1; q: all", nodes="6 x 4 cores"
+    )
+    sim.run(until=2)
+    with pytest.raises(InputError, match="partition p: expected nodes of the machine"):
+        sim.replace_policy("fcfs", node_partitions="p: 9; q: all")
+    sim.replace_policy("conservative", node_partitions="p: 4-5; q: all")
+    sim.run(until=3)
+    sim.replace_policy("dbf")
+    sim.run()
+    assert sim.result().figures.mean_wait_s == (0 + 6 + 0) / 3  # c starts on its new nodes at once
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 def test_one_partition_of_all_nodes_changes_nothing(policy: str) -> None:
     jobs = Workload()
