@@ -101,8 +101,12 @@ class Controller:
         reason, choices = "", record.choices or ((record.partition, record.request),)
         for partition, request in choices:
             record.partition, record.request = partition, request
-            reason = self.use.refused_by(record, self.asked_tres(record))
-            reason = reason or ("" if self.when_idle(record) is not None else "BadConstraints")
+            placement = self.when_idle(record)
+            reason = (
+                "BadConstraints"
+                if placement is None
+                else self.use.refused_by(record, self._least_tres(record, placement))
+            )
             if not reason:  # one of its partitions is enough
                 break
         return reason
@@ -300,10 +304,18 @@ class Controller:
         found["billing"] = self._billing(record, found)
         return found
 
-    def asked_tres(self, record: Record) -> Mapping[str, float]:
+    def asked_tres(self, record: Record) -> dict[str, float]:
         """Return what a job asks for, by the names of TRES. O(1)."""
         found = self.priorities.requested(record)
         found["billing"] = self._billing(record, found)
+        return found
+
+    def _least_tres(self, record: Record, idle: Placement) -> Mapping[str, float]:
+        """Return what a job gets at least, in a placement on idle nodes."""
+        found = self.asked_tres(record)
+        if record.request.exclusive:
+            least = min(self.machine.nodes[node].n_cores for node in record.partition.nodes)
+            found["cpu"] = max(found["cpu"], least * len(idle.nodes))
         return found
 
     def _billing(self, record: Record, tres: Mapping[str, float]) -> int:
@@ -357,6 +369,17 @@ class Controller:
             order = [last, *(held for held in order if held is not last)]
             order[1:] = sorted(order[1:], key=lambda held: -(held.nodes & chosen).bit_count())
         return found
+
+    @property
+    def waits_for_decay(self) -> bool:
+        """Return whether a job waits until less usage is left. O(1) without such limits, else O(waiting)."""
+        if not self.use.limits_usage or self.conf.priorities.half_life_s == math.inf:
+            return False
+        return any(
+            one.reason.endswith(("Minutes", "MinutesLimit", "GrpWallLimit"))
+            for one in self.jobs.waiting.values()
+            if one.qos is None or "nodecay" not in one.qos.flags
+        )
 
     def queue(self, now: int) -> list[QueueEntry]:
         """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting)."""

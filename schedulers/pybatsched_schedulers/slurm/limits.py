@@ -188,10 +188,12 @@ class RunningUse:
         self._uses: dict[tuple[object, ...], _Use] = {}
         self._rules: dict[tuple[object, ...], _Rules] = {}
         self._updated_at = 0
-        sources: Iterable[Qos | Association] = (
-            () if accounts is None else (*accounts.qos.values(), *accounts.associations)
-        )
-        self._has_minutes = any(one.limits.grp_tres_run_mins or one.limits.grp_tres_mins for one in sources)
+        sources: list[Limits] = []
+        if accounts is not None:
+            sources = [qos.limits for qos in accounts.qos.values()] + [one.limits for one in accounts.associations]
+        #: Whether usage is limited, not only what runs.
+        self.limits_usage = any(limits.grp_tres_mins or limits.grp_wall_s is not None for limits in sources)
+        self._has_minutes = any(limits.grp_tres_run_mins or limits.grp_tres_mins for limits in sources)
 
     def _rules_of(self, record: Record) -> _Rules:
         return self._rules_in(record, record.partition.name, record.partition.qos)

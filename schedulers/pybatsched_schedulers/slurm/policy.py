@@ -125,6 +125,7 @@ class Slurm(Policy):
         self._refused: list[RejectJob] = []
         self._answers: list[tuple[float, Record]] = []  # when nodes of ended jobs answer
         self._called_at = -math.inf
+        self._eligible_at = math.inf  # when the next job may start that waits for a time
         self._windows = self._partition.upcoming.copy()  # the reservations of hosts that begin later
         self._next_update: float | None = None
         self._has_changed = False
@@ -221,7 +222,8 @@ class Slurm(Policy):
     @property
     def _can_change(self) -> bool:
         """Whether other priorities could let a job start: when no job runs, none waits for the end of another."""
-        return bool(self._controller.jobs.running or self._answers)
+        controller = self._controller
+        return bool(controller.jobs.running or self._answers or controller.waits_for_decay)
 
     # --- decisions ---
 
@@ -241,6 +243,10 @@ class Slurm(Policy):
         yield from self._refused
         self._refused = []
         clocks = self._clocks
+        if self._eligible_at <= now + HALF_TICK:
+            self._has_changed = True
+            if clocks is not None:
+                clocks.change(now)
         if clocks is None:
             if self._has_changed:
                 self._has_changed = False
@@ -258,10 +264,11 @@ class Slurm(Policy):
 
     def _calls(self, now: float) -> Iterator[Decision]:
         waiting = self._controller.jobs.waiting
+        at = min((one.eligible_at for one in waiting.values() if one.eligible_at > now), default=math.inf)
+        self._eligible_at = at
         if not waiting:
             return
         assert self._next_update is not None
-        at = min((one.eligible_at for one in waiting.values() if one.eligible_at > now), default=math.inf)
         if self._clocks is not None:
             at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
         if self._conf.priorities.type == "multifactor" and self._can_change:
