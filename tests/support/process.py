@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
+from unittest import mock
 
 import zmq
 
@@ -146,7 +147,8 @@ def run_elsewhere(commands: Sequence[Sequence[str]], cwd: Path) -> None:
 def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a pybatsched command to its end in this process, which has all modules loaded.
 
-    Its output, its exit code and what it does to files are the same as in a process of its own.
+    Its output, its exit code and what it does to files are the same as in a process of its own. What would abort the
+    process, as Batsim does after a fatal error, has the exit code 134.
     """
     output, errors = io.StringIO(), io.StringIO()
     with (
@@ -154,6 +156,7 @@ def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
         contextlib.redirect_stderr(errors),
         contextlib.chdir(cwd or Path.cwd()),
         _nothing_left_behind(),
+        mock.patch("pybatsched.cli.batsim._abort", _end_as_aborted),
         no_longer_than(PATIENCE_OF_WORK_S),
     ):
         try:
@@ -162,6 +165,10 @@ def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
             assert isinstance(stop.code, int)
             code = stop.code
     return subprocess.CompletedProcess(args, code, output.getvalue(), errors.getvalue())
+
+
+def _end_as_aborted() -> NoReturn:
+    raise SystemExit(128 + signal.SIGABRT)
 
 
 @contextlib.contextmanager
