@@ -261,6 +261,9 @@ class _Row:
         for name, (harmless, effect) in _NOT_SIMULATED.items():
             if self.text(name) and self.text(name) not in harmless.split():
                 yield sc.Unsupported(name, self.text(name), effect)
+        for name in ("grptresmins", "grpwall"):
+            if self.text(name):
+                yield sc.Unsupported(name, self.text(name), "it holds waiting jobs; running jobs are not killed by it")
         for name in self.values.keys() - _LIMITS.keys() - _NOT_SIMULATED.keys():
             if name.startswith(("grp", "max", "min")):
                 yield sc.Unsupported(name, self.text(name), "this limit is unknown")

@@ -101,7 +101,10 @@ def test_a_dump_has_the_tree_with_inherited_limits(tmp_path: Path) -> None:
     assert accounts.find("eve") is None
     assert accounts.find("bob", "bio") is None
     assert accounts.default_accounts == {"root": "root", "ann": "bio", "bob": "proj"}
+    waits = "it holds waiting jobs; running jobs are not killed by it"
     assert set(accounts.unsupported) == {
+        Unsupported("grptresmins", "cpu=1000", waits),
+        Unsupported("grpwall", "60", waits),
         Unsupported("maxjobsaccrue", "5", "any number of jobs age"),
         Unsupported("maxcpus", "7", "this limit is unknown"),
         Unsupported(
@@ -142,7 +145,8 @@ def test_qos_with_all_limits(tmp_path: Path) -> None:
     )
     assert Unsupported("gracetime", "00:05:00", "preempted jobs end at once") in accounts.unsupported
     assert Unsupported("usagethres", "0.5", "jobs start with any fair share") in accounts.unsupported
-    assert {one.name for one in accounts.unsupported} == {"gracetime", "usagethres", "maxjobsaccrue", "maxcpus"}
+    names = {"gracetime", "usagethres", "maxjobsaccrue", "maxcpus", "grptresmins", "grpwall"}
+    assert {one.name for one in accounts.unsupported} == names
 
 
 @pytest.mark.parametrize(
