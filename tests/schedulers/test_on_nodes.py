@@ -15,6 +15,7 @@ from pybatsched import Cluster, Decision, ExecuteJob, IntervalSet, Job, Policy, 
 from pybatsched.core import events as e
 from pybatsched.testing import FakeJob, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative
+from pybatsched_schedulers.easy import Easy
 
 
 def of_job(job: FakeJob) -> tuple[float, list[int]]:
@@ -88,6 +89,35 @@ def test_every_job_runs_within_one_of_its_partitions(
         nodes = {index for index, node in enumerate(slow) if not ran.procs.isdisjoint(IntervalSet(node.procs))}
         assert not accepted or any(nodes <= one.nodes and len(nodes) <= one.max_nodes for one in accepted)
     late = {job_id: at for job_id, at in Promising.promised.items() if (found.jobs[job_id].started_at or 0.0) > at}
+    assert late == {}
+
+
+class PromisingEasy(Easy):
+    """EASY that records when heads are expected to start, as long as they are heads."""
+
+    promised: ClassVar[dict[str, float]] = {}
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        yield from super().decide(now)
+        heads = getattr(self.local, "_heads", None) or {}
+        waiting = {job.id for job in self.local.waiting()}
+        now_first = {head.entry.job.id: head.at for head in heads.values()}
+        for job_id in [one for one in self.promised if one in waiting and one not in now_first]:
+            del self.promised[job_id]  # a job with a higher priority came, or groups were joined
+        for job_id, at in now_first.items():
+            self.promised.setdefault(job_id, at)
+
+
+@settings(max_examples=200)
+@given(machines(), crowds(), st.data())
+def test_the_head_of_each_group_starts_when_it_was_expected_to(
+    slow: list[SlowNode], jobs: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    drawn, with_names = with_partitions(slow, jobs, data)
+    PromisingEasy.promised.clear()
+    workload = workload_of(with_names)
+    found = run_policy(PromisingEasy, workload, hosts=hosts_of(slow), node_partitions=described(drawn)).jobs
+    late = {job_id: at for job_id, at in PromisingEasy.promised.items() if (found[job_id].started_at or 0.0) > at}
     assert late == {}
 
 
