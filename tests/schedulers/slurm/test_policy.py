@@ -218,3 +218,18 @@ def test_what_does_not_fit_is_an_error_that_says_what_to_do(
     workload = Workload().job("a", n=1, s=1, walltime=60, user="ann")
     with pytest.raises((InputError, OSError, ValueError), match=expected):
         run_policy("slurm", workload, **{key: value for key, value in options.items() if value is not None})
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_job_waits_until_the_usage_of_its_group_has_decayed_though_nothing_runs(tmp_path: Path, exact: bool) -> None:
+    options = write(tmp_path, n_nodes=1, cpus=1)
+    dump = tmp_path / "dump.cfg"
+    dump.write_text(dump.read_text().replace("GrpTRES=cpu=5", "GrpTRESMins=cpu=2"))
+    workload = Workload().job("a", n=1, s=240, walltime=300, user="ann")
+    workload.job("b", n=1, s=10, at=245, walltime=60, user="ben")
+    found = run_policy("slurm", workload, exact=exact, PriorityDecayHalfLife="5", **options)
+    # 240 seconds have become about 184 at the end; they are below 120 after 0.62 half-lives, 186 seconds later.
+    assert not found.deadlocked
+    started_at = found.jobs["w0!b"].started_at
+    assert started_at is not None
+    assert 400 < started_at < 520
