@@ -59,7 +59,8 @@ def test_the_defaults_work(tmp_path: Path) -> None:
 def test_the_simulator_aborts_as_batsim_does_if_the_policy_fails(tmp_path: Path) -> None:
     policy = tmp_path / "failing.py"
     policy.write_text(
-        "from pybatsched import Policy\n\n\nclass Failing(Policy):\n    def decide(self, now):\n        raise ValueError\n"
+        "from pybatsched import Policy\n\n\n"
+        "class Failing(Policy):\n    def decide(self, now):\n        raise ValueError\n"
     )
     scheduler, batsim, errors = run(tmp_path, POLICY=f"{policy}:Failing")
     assert (scheduler, batsim, "ValueError" in errors) == (6, 134, True)

@@ -81,6 +81,8 @@ _ALLOWED: Final = f"numbers, names, functions, conditions, {_OPERATIONS}"
 _COMPARED: Final = "expected a text only in a comparison with a field of jobs, such as queue == 'debug'"
 #: A text in quotes.
 _QUOTED: Final = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
+#: A field that is compared with a text: before or after it.
+_COMPARED_FIELD: Final = re.compile(r"([A-Za-z_]\w*)\s*[!=]=\s*['\"]|['\"]\s*[!=]=\s*([A-Za-z_]\w*)")
 #: The characters that no expression has outside of quotes. Python's parser gets no text with them.
 _OTHERS: Final = re.compile(r"[^\w .+*/(),<>=!-]")
 
@@ -134,6 +136,15 @@ def parse_order(text: str, partition: Partition | None = None) -> QueueOrder:
 def parse_expression(text: str, usage: Usages, variables: Mapping[str, Rank]) -> Rank:
     """Parse an expression with more names than those of orders. Its value may be undefined. Raises ValueError."""
     return _parsed(text, usage, {name: _Part(rank, varies=True) for name, rank in variables.items()}).rank
+
+
+def compared_fields(text: str) -> list[str]:
+    """Return the fields of jobs that an expression compares with a text, in their order.
+
+    >>> compared_fields("0 if queue == 'debug' else 1 if 'ann' != user else 2")
+    ['queue', 'user']
+    """
+    return [one or other for one, other in _COMPARED_FIELD.findall(text)]
 
 
 class _Part(NamedTuple):

@@ -27,7 +27,7 @@ from pybatsched.platform import model, roles
 from pybatsched.platform.groups import groups, has_properties, property_of
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
-from pybatsched.runs.checks import checkpoint_warnings, warnings_of
+from pybatsched.runs.checks import checkpoint_warnings, order_warnings, warnings_of
 from pybatsched.runs.running_jobs import placed
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.runs.workloads import Jobs, Sizing, check_formats, in_hosts, load_factor, read, sizing
@@ -124,6 +124,7 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
     warnings = [
         *fitted.warnings,
         *warnings_of(platform, workloads.values(), options, plan),
+        *([] if plan is None else order_warnings(chosen, workloads.values())),
         *checkpoint_warnings(scenario, machine.failures),
     ]
     for one, workload in zip(jobs, workloads.values(), strict=True):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.errors import quantity, setting
 from pybatsched.platform.groups import host_size
 from pybatsched.platform.model import Platform
+from pybatsched.policies.orders import compared_fields
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.kernels import has_network
@@ -73,6 +74,23 @@ def planning_warnings(reserving: Reserving | None, loaded: Iterable[Workload]) -
                 "requested-strict and none)"
             )
     return warnings
+
+
+def order_warnings(options: Any, loaded: Collection[Workload]) -> list[str]:
+    """Return warnings about orders of a policy that compare texts with a field that no job has. O(fields)."""
+    known = sorted({name for workload in loaded for name in workload.fields})
+    texts = {name: getattr(options, name, None) for name in ("order", "backfill_order")}
+    missing = [
+        (name, field)
+        for name, text in texts.items()
+        for field in dict.fromkeys(compared_fields(text) if isinstance(text, str) else ())
+        if field not in known
+    ]
+    return [
+        f"{setting('options', name)}: no job of the workloads has the field {field}, which the order compares with a "
+        f"text, so the comparison has the same value for all jobs; they have {', '.join(known)[:200]}"
+        for name, field in missing
+    ]
 
 
 def network_warning(platform: Platform) -> str:

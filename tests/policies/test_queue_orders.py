@@ -780,3 +780,11 @@ def test_orders_on_the_command_line(tmp_path: Path) -> None:
     assert (done.returncode, message in done.stderr) == (2, True)
     done = run_cli(*args, "-o", "order=2 * priority", "-e", str(tmp_path / "run"))
     assert (done.returncode, "job w0!00: unknown name 'priority' in an expression" in done.stderr) == (2, True)
+
+
+def test_a_text_that_is_compared_with_a_field_that_no_job_has_is_a_warning(tmp_path: Path) -> None:
+    args = ("simulate", "--procs", "32", "-w", str(ROOT / "examples/workload.json"), "--policy", "easy")
+    for order, is_warned in (("0 if usr == 'ann' else 1", True), ("0 if id != '3' else 1", False)):
+        done = run_cli(*args, "-e", f"{tmp_path}/out", "-o", f"order={order}")
+        assert done.returncode == 0
+        assert ("no job of the workloads has the field usr" in done.stderr) == is_warned

@@ -15,6 +15,8 @@ _SEPARATORS: Final = ("|", ",", ";", "\t")
 _HEAD: Final = 4096
 _LONGEST_HEADER: Final = 1 << 20
 #: The start of an array of objects. A file of Batsim is an object.
+#: Lines of names and values in braces, without quotes.
+_STUDY: Final = re.compile(rb"\{ *[a-z_]+: ?[^\s,{}]+ +[a-z_]+:")
 _ARRAY: Final = re.compile(rb"\[\s*\{")
 
 
@@ -40,6 +42,12 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
     with progress.paused(), opened(path) as content:
         while head := content.read(_HEAD):
             text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+            if _STUDY.match(text):
+                raise InputError(
+                    f"{path}: expected a workload (Batsim JSON, SWF, Slurm or a table), found lines such as "
+                    "{ id: 1 subtime: 0 }, the format of a published study; convert the file as the page of that study "
+                    'says, or name its reader in a campaign (reader = "MODULE:FUNCTION")'
+                )
             if text:
                 return _format_of_text(text, content)
     raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Slurm or a table), found an empty file")

@@ -15,6 +15,7 @@ from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.errors import InputError
+from pybatsched.workload import load
 from pybatsched.workload.formats import files
 
 
@@ -83,3 +84,12 @@ def test_compressed_files_are_detected_by_their_first_bytes(tmp_path: Path) -> N
         assert files.is_compressed(tmp_path / "w") is compressed
         if content:
             assert files.read_bytes(tmp_path / "w") == text
+
+
+def test_the_format_of_a_study_is_an_error_that_says_how_to_convert_it(tmp_path: Path) -> None:
+    file = tmp_path / "day.txt"
+    file.write_text("{ id: 1 subtime: 0 delay: 59578 walltime: 259200 cores: 20 user: u230 data: 1 workload: -1 }\n")
+    with pytest.raises(
+        InputError, match="convert the file as the page of that study says, or name its reader in a campaign"
+    ):
+        load(file)
