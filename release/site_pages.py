@@ -76,7 +76,15 @@ SECTIONS: Final = {
     "machine": Section(
         "Machine and time",
         "Processors, partitions, nodes, and times on Batsim's tick.",
-        ("core.cluster", "core.intervals", "core.node_requests", "core.nodes", "core.instants"),
+        (
+            "core.cluster",
+            "core.intervals",
+            "core.host_nodes",
+            "core.node_requests",
+            "core.nodes",
+            "core.instants",
+            "machines",
+        ),
     ),
     "events": Section("Events", "What Batsim reports.", ("core",)),
     "queues": Section(
@@ -199,8 +207,9 @@ def public_names() -> tuple[PublicName, ...]:
 
 def _public_name(name: str, module: str) -> PublicName:
     folder = ROOT / "pybatsched" / Path(*module.split("."))
-    if (folder / f"{name}.py").is_file():  # a module
-        return PublicName(name, module, name, _docstring(ast.parse((folder / f"{name}.py").read_text("utf-8"))))
+    for source in (folder / f"{name}.py", folder / name / "__init__.py"):  # a module or a package
+        if source.is_file():
+            return PublicName(name, module, name, _docstring(ast.parse(source.read_text("utf-8"))))
     text = folder.with_suffix(".py").read_text(encoding="utf-8")
     lines = text.splitlines()
     nodes = {found: node for node in _statements(ast.parse(text)) for found in _defines(node)}

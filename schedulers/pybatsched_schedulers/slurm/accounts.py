@@ -189,7 +189,7 @@ _INHERITED: Final = ("max_wall_s", "max_jobs", "max_submit")
 _INHERITED_TRES: Final = ("max_tres", "max_tres_per_node", "max_tres_mins")
 _OTHER_NAMES: Final = {"share": "fairshare", "rawshares": "fairshare", "defqos": "defaultqos", "parent": "parentname"}
 #: Limits and attributes that are not simulated: values with the same effect, and the effect.
-_NOT_SIMULATED: Final = {
+NOT_SIMULATED: Final = {
     "grpjobsaccrue": ("", "any number of jobs age"),
     "maxjobsaccrue": ("", "any number of jobs age"),
     "maxjobsaccrueperuser": ("", "any number of jobs age"),
@@ -258,13 +258,13 @@ class _Row:
 
     def unsupported(self) -> Iterator[sc.Unsupported]:
         """Return the limits and attributes that are not simulated."""
-        for name, (harmless, effect) in _NOT_SIMULATED.items():
+        for name, (harmless, effect) in NOT_SIMULATED.items():
             if self.text(name) and self.text(name) not in harmless.split():
                 yield sc.Unsupported(name, self.text(name), effect)
         for name in ("grptresmins", "grpwall"):
             if self.text(name):
                 yield sc.Unsupported(name, self.text(name), "it holds waiting jobs; running jobs are not killed by it")
-        for name in self.values.keys() - _LIMITS.keys() - _NOT_SIMULATED.keys():
+        for name in self.values.keys() - _LIMITS.keys() - NOT_SIMULATED.keys():
             if name.startswith(("grp", "max", "min")):
                 yield sc.Unsupported(name, self.text(name), "this limit is unknown")
 
