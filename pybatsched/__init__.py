@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState, user_of as user_of
     from pybatsched.core.model_refs import model_at as model_at
-    from pybatsched.core.node_requests import PLAIN as PLAIN, NodeRequest as NodeRequest
+    from pybatsched.core.node_requests import PLAIN as PLAIN, NodeRequest as NodeRequest, request_of as request_of
     from pybatsched.core.nodes import (
         FreeNodes as FreeNodes,
         Node as Node,
@@ -143,7 +143,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState user_of",
     "core.model_refs": "model_at",
-    "core.node_requests": "PLAIN NodeRequest",
+    "core.node_requests": "PLAIN NodeRequest request_of",
     "core.nodes": "FreeNodes Node NodePart NodeShare Nodes members set_of",
     "core.options": "Options",
     "core.policy": "API_VERSION BatsimFeature Policy PolicyTable",

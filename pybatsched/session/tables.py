@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pybatsched.core.engine import Engine
 from pybatsched.core.policy import PolicyTable
 from pybatsched.errors import InputError
 from pybatsched.session.explain import PolicyReplay
@@ -22,17 +23,18 @@ def tables_at(
     or has no tables.
     """
     replayed, transcript = PolicyReplay(session_for(reader, policy, given)), Transcript()
-    found: tuple[float, Mapping[str, PolicyTable]] | None = None
+    engine: Engine | None = None
+    last = 0.0
     for exchange in reader.exchanges():
         now = transcript.events(exchange).now
-        if now > at and found is not None:
+        if now > at and engine is not None:
             break
         difference = replayed.play(exchange)
         if difference:
             raise InputError(f"{reader.path}: message {exchange.n}: {difference}")
-        engine = replayed.engine
-        if engine is not None:
-            found = now, engine.policy.tables(now)
-    if found is None or not found[1]:
+        if replayed.engine is not None:
+            engine, last = replayed.engine, now
+    tables: Mapping[str, PolicyTable] = {} if engine is None else engine.policy.tables(last)
+    if not tables:
         raise InputError(f"{reader.path}: the policy has no tables; expected a policy such as slurm")
-    return found
+    return last, tables

@@ -26,7 +26,7 @@ _MOST_TRIES = 1000
 
 
 class _Map:
-    """Which nodes are planned for nobody, by intervals of time. Running jobs are not in it."""
+    """Which nodes have no plan, by intervals of time. Running jobs are not in it."""
 
     def __init__(self, begin: float, end: float, nodes: int) -> None:
         self.begins = [begin]

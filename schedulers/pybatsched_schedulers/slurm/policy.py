@@ -28,6 +28,7 @@ from pybatsched import (
     RejectJob,
     Requeue,
     nodes_of,
+    quantity,
     slurm_conf as sc,
 )
 from pybatsched_schedulers.slurm.accounts import read_accounts
@@ -82,9 +83,8 @@ class SlurmOptions(Options):
         ge=0,
     )
 
-    model_config = ConfigDict(
-        extra="allow", frozen=True
-    )  # the names of parameters of slurm.conf, which replace its own
+    #: Further options are parameters of slurm.conf, which replace its own.
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -98,6 +98,7 @@ class Slurm(Policy):
     Options: ClassVar[type[Any]] = SlurmOptions
     JobFields: ClassVar[type[Any]] = SlurmFields
     machine_option = "slurm_conf"
+    takes_any_procs = False  # the controller keeps the nodes of each job
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -117,7 +118,7 @@ class Slurm(Policy):
                 raise InputError(f"{options.sshare}: usage is that of accounts; expected --associations with them")
             load_usage(self._controller.priorities.shares, Path(options.sshare))
         self._partition = cluster.add_partition("all", cluster.procs)
-        self._makes = RecordMaker(conf, accounts)
+        self._record_maker = RecordMaker(conf, accounts, self._machine)
         self._clocks: Clocks | None = None
         self._job_of: dict[tuple[int, int | None], Job] = {}  # by the number of a job or array, and its task
         self._record_of: dict[str, Record] = {}  # by the id of a job; a waiting task has that of its array
@@ -140,7 +141,7 @@ class Slurm(Policy):
         if self._clocks is not None and not self._controller.jobs.waiting:
             self._clocks.skip(now)
         try:
-            record = self._makes.record(job, math.floor(now))
+            record = self._record_maker.record(job, math.floor(now))
         except SubmissionError as error:
             self._refused.append(RejectJob(job.id, reason=str(error)))
             return
@@ -170,9 +171,10 @@ class Slurm(Policy):
             return
         self._update_priorities(now)
         del self._job_of[record.array_id or record.id, record.task]
-        if record.placement is None:  # it ended before it could be preempted
+        if record not in self._controller.jobs.running:  # it ended before it could be preempted
             self._controller.nodes_answered(record)
-            self._controller.drop(record)
+            if record.placement is None:  # else it was cancelled
+                self._controller.drop(record)
         else:
             self._controller.end(record, math.floor(now))
             self._answers.append((now if self.options.exact else now + self.options.node_answer_s, record))
@@ -238,28 +240,31 @@ class Slurm(Policy):
                 )
                 for one in self._windows
             }
-        while self._answers and self._answers[0][0] <= now:
+        clocks, has_answers = self._clocks, False
+        while self._answers and self._answers[0][0] <= now + HALF_TICK:
             self._controller.nodes_answered(self._answers.pop(0)[1])
+            has_answers = True
+        if has_answers and clocks is not None and min(clocks.next_main(), clocks.next_backfill()) == math.inf:
+            clocks.ask(now)  # the passes after the end came before the answer
         yield from self._refused
         self._refused = []
-        clocks = self._clocks
         if self._eligible_at <= now + HALF_TICK:
             self._has_changed = True
             if clocks is not None:
                 clocks.change(now)
         if clocks is None:
-            if self._has_changed:
-                self._has_changed = False
-                yield from self._carry_out(MainPass(self._controller, now).run())
-                yield from self._carry_out(BackfillPass(self._controller, now).run())
+            while self._has_changed:
+                self._has_changed, self._plans = False, {}
+                yield from self._carry_out(MainPass(self._controller, now).run(), now)
+                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
         else:
             if clocks.next_main() <= now + HALF_TICK:
                 depth = None if clocks.main_ran(now) else self._conf.scheduling.default_queue_depth
-                yield from self._carry_out(MainPass(self._controller, now, depth).run())
+                yield from self._carry_out(MainPass(self._controller, now, depth).run(), now)
             if clocks.next_backfill() <= now + HALF_TICK:
                 self._plans = {}
-                yield from self._carry_out(BackfillPass(self._controller, now).run())
                 clocks.backfill_ran(now)
+                yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
         yield from self._calls(now)
 
     def _calls(self, now: float) -> Iterator[Decision]:
@@ -273,14 +278,18 @@ class Slurm(Policy):
             at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
         if self._conf.priorities.type == "multifactor" and self._can_change:
             at = min(at, self._next_update)
+        if at == math.inf and self._answers:
+            at = self._answers[0][0]
         at = max(at, now + TICK)
         if at < math.inf and not now + HALF_TICK < self._called_at <= at + HALF_TICK:
             self._called_at = at
             yield CallMeLater(at)
 
-    def _carry_out(self, found: Iterable[StartedJob | PreemptedJob | ExpectedStart]) -> Iterator[Decision]:
+    def _carry_out(self, found: Iterable[StartedJob | PreemptedJob | ExpectedStart], now: float) -> Iterator[Decision]:
         for one in found:
             if isinstance(one, StartedJob):
+                if self._may_be_cut:
+                    self._ask(now)
                 yield self._start(one)
             elif isinstance(one, PreemptedJob):
                 self._counts["n_preempted"] += 1
@@ -292,6 +301,14 @@ class Slurm(Policy):
             else:
                 self._plans[one.record] = min(one.start_at, self._plans.get(one.record, math.inf))
 
+    @property
+    def _may_be_cut(self) -> bool:
+        """Whether passes may stop before the end of the queue, so that another one may start more jobs."""
+        options, n = self._conf.scheduling, len(self._controller.jobs.waiting)
+        if options.sched_max_job_start or options.bf_max_job_start or options.partition_job_depth:
+            return True
+        return n >= min(options.default_queue_depth, options.bf_max_job_test)
+
     def _job(self, record: Record) -> Job:
         task = record.task if record.task is not None else record.tasks[0] if record.tasks else None
         return self._job_of[record.array_id or record.id, task]
@@ -302,10 +319,13 @@ class Slurm(Policy):
         job = self._job(record)
         self._record_of[job.id] = record
         self._counts[f"n_started_by_{start.by}"] += 1
+        if self._arrays.get(str(job.fields.get("array", ""))) is record:  # the last task of its array
+            del self._arrays[str(job.fields["array"])]
         parts, left = [], job.n_procs
         for i, (node, n_cpus) in enumerate(zip(placement.nodes, placement.cpus, strict=True)):
-            n = min(n_cpus, left - (len(placement.nodes) - i - 1))
-            parts.append(NodePart(node, n))
+            n = min(n_cpus, max(left - (len(placement.nodes) - i - 1), min(left, 1)))
+            if n:  # a job may have fewer processors than nodes
+                parts.append(NodePart(node, n))
             left -= n
         procs = self._machine.procs_of(parts, self._partition.free)
         return ExecuteJob(job.id, procs, reason=f"{start.by} pass, priority {math.floor(record.priority)}")
@@ -326,7 +346,8 @@ class Slurm(Policy):
         """Return priorities as `sprio` shows them, shares as `sshare`, and waiting jobs with reasons as `squeue`."""
         controller = self._controller
         records = controller.jobs.waiting.values()
-        queue = in_order(records, preempts_by_qos=self._conf.preempt_type == "qos")
+        by_qos, weight = self._conf.preempt_type == "qos", controller.priorities.partition_weight
+        queue = in_order(records, preempts_by_qos=by_qos, partition_weight=weight)
         waiting = list(dict.fromkeys(entry.record for entry in queue))
         engine = controller.priorities
         found: dict[str, PolicyTable] = {"squeue": [SQUEUE_COLUMNS, *map(self._queue_row, waiting)]}
@@ -354,6 +375,12 @@ class Slurm(Policy):
 
     def remarks(self) -> Iterable[str]:
         """List what is in the configuration and has no effect here."""
+        n = self._record_maker.n_without_limit
+        if n:
+            yield (
+                f"{quantity(n, 'job')} without a walltime: planned with the default time limit of slurm.conf, which "
+                "does not end them"
+            )
         for one in (*self._conf.unsupported, *(self._accounts.unsupported if self._accounts else ())):
             yield f"{one.name}={one.value} is not simulated: {one.effect}"
 

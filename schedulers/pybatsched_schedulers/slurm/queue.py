@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
+def _take(counts: Counter[int], key: int, n: int = 1) -> None:
+    """Reduce a count, and forget it at 0: jobs come and go for ever."""
+    counts[key] -= n
+    if not counts[key]:
+        del counts[key]
+
+
 class JobList:
     """All waiting and running jobs. An array is one record until its tasks start."""
 
@@ -65,7 +72,7 @@ class JobList:
         elif record.tasks:
             record.task, record.tasks = record.tasks[0], []
             del self.arrays[record.array_id]
-        self._n_unstarted[started.array_id or started.id] -= 1
+        _take(self._n_unstarted, started.array_id or started.id)
         if started.array_id:
             self.n_running_tasks[started.array_id] += 1
         self.running[started] = None
@@ -83,7 +90,7 @@ class JobList:
         """Remove a running job that has ended. O(1)."""
         del self.running[record]
         self.free_slot(record)
-        self._n_unended[record.array_id or record.id] -= 1
+        _take(self._n_unended, record.array_id or record.id)
 
     def drop(self, record: Record) -> None:
         """Remove a waiting job that will not run. O(1)."""
@@ -91,13 +98,13 @@ class JobList:
         if record.tasks:
             del self.arrays[record.array_id]
         n, key = max(len(record.tasks), 1), record.array_id or record.id
-        self._n_unstarted[key] -= n
-        self._n_unended[key] -= n
+        _take(self._n_unstarted, key, n)
+        _take(self._n_unended, key, n)
 
     def free_slot(self, record: Record) -> None:
         """Give back the slot of a task in the limit of its array. O(1)."""
         if record.array_id:
-            self.n_running_tasks[record.array_id] -= 1
+            _take(self.n_running_tasks, record.array_id)
 
     def is_over_array_limit(self, record: Record) -> bool:
         """Return whether no more tasks of its array may start now. O(1)."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from pybatsched import JobFields, slurm_conf as sc
+from pybatsched import PLAIN, InputError, JobFields, request_of, slurm_conf as sc
 from pybatsched_schedulers.slurm.jobs import Record, Request
 
 if TYPE_CHECKING:
-    from pybatsched import Job
+    from pybatsched import Job, Nodes
     from pybatsched_schedulers.slurm.accounts import Accounts, Association, Qos
 
-#: The MB of one GB, as in Slurm.
-_GB = 1024
+#: The MB of a millionth of a GB, the unit of requests; a GB has 1,024 MB, as in Slurm.
+_MB = 1024e-6
+#: A job without a limit counts as one of a year, as in Slurm.
+_UNLIMITED_S = 365 * 86_400.0
 
 
 class SlurmFields(JobFields):
@@ -34,6 +35,7 @@ class SlurmFields(JobFields):
     node_memory_gb: float = Field(0, ge=0, allow_inf_nan=False, description="GB from 0")
     gpus_per_node: int | str = Field(0, description="a number of GPUs, or a type with a number such as a100:2")
     gpus: int | str = Field(0, description="a number of GPUs, or a type with a number such as a100:2")
+    gpu_type: str = Field("", description="a type of GPUs")
     features: str = Field("", description="features of every node, such as ib&nvme")
     exclusive: bool = Field(default=False, description="true or false")
 
@@ -68,8 +70,10 @@ def _within(request: Request, partition: sc.Partition, flags: frozenset[str]) ->
 class RecordMaker:
     """Makes the records of submitted jobs. Ids are numbers in the order of submission."""
 
-    def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None) -> None:
-        self._conf, self._accounts = conf, accounts
+    def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None, machine: Nodes) -> None:
+        self._conf, self._accounts, self._machine = conf, accounts, machine
+        #: How many jobs have no walltime: their time limit is only planned with.
+        self.n_without_limit = 0
         self._default = next((one for one in conf.partitions.values() if one.is_default), None)
         self._n = 0
 
@@ -80,7 +84,10 @@ class RecordMaker:
         user, account = str(fields.get("user", "")), str(fields.get("account") or "")
         association, qos = self._association(user, account, partitions[0], str(fields.get("qos") or ""))
         limit_s = job.walltime
+        if fields.get("reservation"):  # those of this run are started by the engine
+            raise SubmissionError("InvalidReservation")
         if limit_s is None:
+            self.n_without_limit += 1
             limit_s = self._default_limit_s(partitions[0], qos, association)
         flags = frozenset[str]() if qos is None else qos.flags
         names = (account if association is None else association.account).lower(), qos.name.lower() if qos else ""
@@ -101,14 +108,13 @@ class RecordMaker:
             id=self._n,
             request=request,
             partition=partition,
-            limit_s=limit_s,
+            limit_s=min(limit_s, _UNLIMITED_S),
             submit_at=now,
             user=user,
             association=association,
             qos=qos,
             nice=int(fields.get("nice") or 0),
             eligible_at=now,
-            reservation=str(fields.get("reservation") or ""),
             choices=tuple(choices) if len(choices) > 1 else (),
         )
 
@@ -145,27 +151,26 @@ class RecordMaker:
         return sorted(found, key=lambda one: -one.tier)
 
     def _request(self, job: Job, partition: sc.Partition) -> Request:
-        fields, conf = job.fields, self._conf
-        fewest, _, most = str(fields.get("n_nodes", fields.get("nodes", "")) or "").partition("-")
-        min_nodes = int(fewest or 1)
-        cpu_memory = float(fields.get("memory_gb") or 0) * _GB
-        node_memory = float(fields.get("node_memory_gb") or 0) * _GB
+        conf = self._conf
+        try:
+            asked, n_gpus = request_of(job.fields) or (PLAIN, 0)
+        except ValueError as error:
+            raise InputError(f"job {job.id}, {error}") from None
+        if n_gpus:
+            asked = self._machine.with_all_gpus(asked, n_gpus, job.n_procs)
+        cpu_memory, node_memory = round(asked.core_memory * _MB), round(asked.node_memory * _MB)
         if not cpu_memory and not node_memory:
             node_memory = partition.def_mem_per_node or conf.def_mem_per_node
             cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
-        gpu_type, _, n_gpus = str(fields.get("gpus_per_node") or "").rpartition(":")
-        if not n_gpus and fields.get("gpus"):
-            gpu_type, _, in_all = str(fields["gpus"]).rpartition(":")
-            n_gpus = str(math.ceil(int(in_all) / min_nodes))
         return Request(
-            min_nodes=min_nodes,
-            max_nodes=int(most or fewest or 0),
+            min_nodes=asked.min_nodes,
+            max_nodes=asked.max_nodes,
             n_tasks=job.n_procs,
-            tasks_per_node=int(fields.get("cores_per_node") or 0),
-            cpu_memory=round(cpu_memory),
-            node_memory=round(node_memory),
-            gpus_per_node=int(n_gpus or 0),
-            gpu_type=gpu_type,
-            exclusive=bool(fields.get("exclusive")) or partition.is_exclusive or conf.select == "linear",
-            features=str(fields.get("features") or ""),
+            tasks_per_node=asked.cores_per_node,
+            cpu_memory=cpu_memory,
+            node_memory=node_memory,
+            gpus_per_node=asked.gpus_per_node,
+            gpu_type=asked.gpu_type,
+            exclusive=asked.exclusive or partition.is_exclusive or conf.select == "linear",
+            features=asked.features,
         )
