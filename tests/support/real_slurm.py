@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
+
 #: What a line of the log of slurmctld or of its scheduler means. The group `job` may be a task such as 3_1(5).
 _LINES = {
     "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(?P<job>\S+) InitPrio=(?P<info>\d+)"),
@@ -155,20 +157,24 @@ class Cluster:
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
-            daemon.wait(30)
+            daemon.wait(PATIENCE_S)
 
     def run(self, *command: str) -> str:
         """Run a command of Slurm, and return its output."""
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         return done.stdout.strip()
 
-    def wait(self, *command: str, until: str, patience_s: float) -> None:
+    def wait(self, *command: str, until: str) -> None:
         """Repeat a command until it prints a text."""
-        found, end = "", time.monotonic() + patience_s
+        found, end = "", time.monotonic() + PATIENCE_OF_WORK_S
+        # patience: a limit for jobs of a known length
         while time.monotonic() < end:
-            found = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False).stdout.strip()
+            found = subprocess.run(
+                command, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            ).stdout.strip()
             if found == until:
                 return
+            # patience: the pause between two looks
             time.sleep(0.5)
         raise TimeoutError(f"{command} printed {found!r}; expected {until!r}")
 
@@ -176,13 +182,14 @@ class Cluster:
         """Submit jobs (seconds before it, nodes, limit in minutes, length in seconds), and record the run."""
         t0, submitted = time.time(), []
         for number, (pause_s, n_nodes, limit, sleep_s) in enumerate(jobs, 1):
+            # patience: submissions are spread over time, as in a workload
             time.sleep(pause_s)
             args = ["-p", "batch", "-t", str(limit), "-J", f"j{number}", "-o", "/dev/null", "-N", str(n_nodes)]
             called = time.time()
             job_id = self.run("sbatch", "--parsable", "--chdir=/", *args, "--wrap", f"exec sleep {sleep_s}")
             text = " ".join([*args, "--wrap", f"exec sleep {sleep_s}"])
             submitted.append([number, round(called - t0, 1), called, time.time(), job_id, text])
-        self.wait("squeue", "-h", until="", patience_s=600)
+        self.wait("squeue", "-h", until="")
         self._write(t0, submitted)
 
     def _write(self, t0: float, submitted: list[list[Any]]) -> None:

@@ -52,7 +52,7 @@ def test_decisions_of_a_slurm_that_runs_here(tmp_path: Path) -> None:
     jobs = [(dice.choice([0, 0, 2]), dice.choice([1, 1, 2, 3, 4]), 1, dice.choice([2, 5, 9])) for _ in range(20)]
     cluster = Cluster(tmp_path, 17_000 + 5 * (os.getpid() % 2_000))
     try:
-        cluster.wait("sinfo", "-h", "-o", "%T %D", until="idle 4", patience_s=60)
+        cluster.wait("sinfo", "-h", "-o", "%T %D", until="idle 4")
         cluster.record(jobs)
     finally:
         cluster.stop()
