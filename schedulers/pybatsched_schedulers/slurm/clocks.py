@@ -24,7 +24,10 @@ class Clocks:
         phases = random.Random(seed)  # noqa: S311  not for secrets
         self._options = options
         self._first_tick = begin - round(TICK_S * phases.random(), 6)
-        self._last_full = begin - round(options.sched_interval_s * phases.random(), 6)
+        #: Between passes over the whole queue; infinite for none.
+        self._interval_s = max(options.sched_interval_s, 1)
+        phase = phases.random()
+        self._last_full = begin - (round(self._interval_s * phase, 6) if self._interval_s < math.inf else 0)
         self._last_run = -math.inf  # at a tick
         self._asked_at = math.inf  # since when a main pass is requested
         self._changed_full_at = begin  # since when a pass over the whole queue has something to do
@@ -46,8 +49,8 @@ class Clocks:
 
     def change(self, now: float) -> None:
         """Let the next pass over the whole queue and the next backfill run: something has changed."""
-        if self._changed_full_at == math.inf:
-            period_s = math.ceil(self._options.sched_interval_s / TICK_S) * TICK_S
+        if self._changed_full_at == math.inf and self._interval_s < math.inf:
+            period_s = math.ceil(self._interval_s / TICK_S) * TICK_S
             n = (now - self._last_full) // period_s  # passes with nothing to do
             if n:
                 self._last_full += n * period_s
@@ -67,7 +70,7 @@ class Clocks:
     def _next_at_tick(self) -> float:
         """Return the first tick at which a pass is due: slurmctld compares whole seconds."""
         options, second = self._options, math.floor
-        of_full = max(self._changed_full_at, second(self._last_full) + options.sched_interval_s)
+        of_full = max(self._changed_full_at, second(self._last_full) + self._interval_s)
         after = -math.inf if self._last_run == -math.inf else second(self._last_run) + options.batch_sched_delay_s
         at = min(of_full, max(self._asked_at, after))
         if at == math.inf:
@@ -81,7 +84,7 @@ class Clocks:
         if self._next_at_tick() > now + HALF_TICK:
             return False
         self._last_run, self._asked_at = now, math.inf
-        is_full = math.floor(now) - math.floor(self._last_full) >= self._options.sched_interval_s
+        is_full = math.floor(now) - math.floor(self._last_full) >= self._interval_s
         if is_full:
             self._last_full, self._changed_full_at = now, math.inf
         return is_full

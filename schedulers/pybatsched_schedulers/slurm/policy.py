@@ -108,7 +108,7 @@ class Slurm(Policy):
         self._accounts = accounts = None
         if options.associations is not None:
             qos = None if options.qos is None else Path(options.qos)
-            self._accounts = accounts = read_accounts(Path(options.associations), qos)
+            self._accounts = accounts = read_accounts(Path(options.associations), qos, conf.cluster)
         elif options.qos is not None:
             raise InputError(f"{options.qos}: QOS are those of accounts; expected --associations with them")
         self._machine = _machine_of(cluster, conf, options.slurm_conf)

@@ -109,3 +109,18 @@ def test_nodes_that_answer_late_are_used(tmp_path: Path) -> None:
     jobs.job("b", n=6, s=10, walltime=20, at=1)
     found = starts(run(tmp_path, jobs, exact=False, node_answer_s=100))
     assert 110 <= found["b"] < 150
+
+
+@pytest.mark.parametrize("interval", [-1, 0])
+def test_the_main_pass_over_the_whole_queue_can_be_off_or_at_every_tick(tmp_path: Path, interval: int) -> None:
+    jobs = Workload()
+    jobs.job("a", n=6, s=10, walltime=20)
+    jobs.job("b", n=6, s=10, walltime=20, at=1)
+    jobs.job("c", n=6, s=10, walltime=20, at=500)
+    assert starts(run(tmp_path, jobs, more=f",sched_interval={interval}", exact=False)).keys() == {"a", "b", "c"}
+
+
+def test_accounts_are_those_of_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "dump.cfg").write_text("Cluster - 'other':Fairshare=1\nParent - 'root'\n")
+    with pytest.raises(InputError, match="other"):
+        run(tmp_path, Workload(), associations=str(tmp_path / "dump.cfg"))
