@@ -24,7 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pybatsched.machines.slurm_conf import SlurmConf, hostlist, read_slurm_conf
+from pybatsched.core.node_lists import nodes_in
+from pybatsched.machines.slurm_conf import SlurmConf, read_slurm_conf
 from pybatsched_schedulers.slurm.accounts import Accounts, read_accounts
 from pybatsched_schedulers.slurm.backfill import BackfillPass
 from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, Reservation, StartedJob
@@ -90,7 +91,7 @@ class Recording:
     def nodes(self, names: str) -> int:
         """Return the nodes of a list such as ``n[1,3-4]``, as a set."""
         found = 0
-        for name in hostlist(names):
+        for name in nodes_in(names):
             found |= 1 << self.numbers[name]
         return found
 

@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 from slurm_decisions import tasks_of
 
 from pybatsched import read_workload, simulate
-from pybatsched.machines.slurm_conf import SlurmConf, hostlist, read_slurm_conf
+from pybatsched.core.node_lists import nodes_in
+from pybatsched.machines.slurm_conf import SlurmConf, read_slurm_conf
 
 #: What a job takes besides its `sleep`, in seconds, and how many take longer: measured in all recordings.
 START_UP_S, SLOW_START_UP_S, SLOW_PART = 0.12, 1.17, 0.24
@@ -140,7 +141,7 @@ class Recorded:
 
     def _procs(self, names: str) -> str:
         """Return the processors of nodes, such as ``0-7 16-23``."""
-        wanted, parts, first = set(hostlist(names)), [], 0
+        wanted, parts, first = set(nodes_in(names)), [], 0
         for node in self.conf.nodes:
             if node.name in wanted:
                 parts.append(f"{first}-{first + node.n_cpus - 1}")

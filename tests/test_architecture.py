@@ -35,7 +35,7 @@ ALLOWED: dict[str, str] = {
     "metrics": "workload core results text_table errors version",
     "live": "metrics session core errors",
     "platform": "core text_table errors",
-    "machines": "platform errors",
+    "machines": "platform core errors",
     "simulator": "platform live metrics session workload protocol policies settings core results errors",
     "runs": (
         "simulator machines platform metrics session workload protocol policies settings core results "

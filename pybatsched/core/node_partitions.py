@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core.instants import A_SPAN, span_of
+from pybatsched.core.node_lists import nodes_in, parts_of
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 FIELD: Final = "partition"
 #: The option of policies with the partitions.
 OPTION: Final = "node_partitions"
-_MOST_NODES: Final = 1 << 20  # of one range
 
 
 class PartitionSpec(NamedTuple):
@@ -110,34 +110,6 @@ _LIMITS: Final = {
 }
 
 
-def parts_of(text: str) -> list[str]:
-    """Return the parts of a list of Slurm, which are separated by commas outside brackets."""
-    return re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)
-
-
-def nodes_in(text: str) -> list[str]:
-    """Return the names of the nodes in a list of Slurm.
-
-    >>> nodes_in("n[1-3,7],gpu01,r[08-10]"), nodes_in("None assigned")
-    (['n1', 'n2', 'n3', 'n7', 'gpu01', 'r08', 'r09', 'r10'], [])
-    """
-    found: list[str] = []
-    if text.count("[") != text.count("]"):
-        return found
-    for part in parts_of(text):
-        match = re.fullmatch(r"([^\[\]]*)\[([0-9,\-]*)\]([^\[\]]*)", part)
-        if match is None:
-            found += [part] if not re.search(r"[\s\[\]]", part) else []
-            continue
-        for span in match[2].split(","):
-            first, _, last = span.partition("-")
-            if not first or int(last or first) - int(first) > _MOST_NODES:
-                return []
-            numbers = range(int(first), int(last or first) + 1)
-            found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
-    return found
-
-
 def places_of(spec: PartitionSpec, names: Sequence[str]) -> list[int]:
     """Return the places of a partition's nodes among the names of all nodes. O(nodes). Raises InputError.
 
@@ -151,7 +123,7 @@ def places_of(spec: PartitionSpec, names: Sequence[str]) -> list[int]:
     known = {name: place for place, name in enumerate(names)}
     found = set[int]()
     for part in parts_of(spec.nodes):
-        listed = nodes_in(part)
+        listed = _listed(part)
         if part in known or (listed and all(name in known for name in listed)):
             found.update(known[name] for name in (listed if part not in known else [part]))
         elif part == "all":
@@ -159,6 +131,13 @@ def places_of(spec: PartitionSpec, names: Sequence[str]) -> list[int]:
         else:
             found.update(_range(spec, part, known))
     return sorted(found)
+
+
+def _listed(part: str) -> list[str]:
+    try:
+        return nodes_in(part)
+    except ValueError:
+        return []
 
 
 def _range(spec: PartitionSpec, part: str, known: Mapping[str, int]) -> range:

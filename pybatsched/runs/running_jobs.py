@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import replace
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.node_partitions import nodes_in
+from pybatsched.core.node_lists import nodes_in
 from pybatsched.core.services.running_at_start import FIELD as RUNNING_AT_START
 from pybatsched.platform.groups import property_of
 from pybatsched.platform.model import Platform
@@ -62,7 +62,10 @@ def _procs_by_node(platform: Platform) -> dict[str, list[int]]:
 
 def _procs_on(nodes: Mapping[str, list[int]], node_list: str | None, n: int, used: AbstractSet[int]) -> list[int]:
     """Return free processors of a job on its nodes, as many on each as possible; empty if they do not suffice."""
-    names = [] if node_list is None else nodes_in(node_list)
+    try:
+        names = nodes_in(node_list or "")
+    except ValueError:  # None assigned
+        names = []
     if not names or not all(name in nodes for name in names):
         return []
     left = [[proc for proc in nodes[name] if proc not in used] for name in names]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from pybatsched.core.node_lists import nodes_in
 from pybatsched.errors import InputError
 from pybatsched.machines.slurm_conf import (
     NodeSpec,
     Scheduling,
     SlurmConf,
     Unsupported,
-    hostlist,
     read_slurm_conf,
     reader as conf_module,
     seconds,
@@ -155,7 +155,7 @@ def test_partitions_with_defaults_lists_sets_and_times(cluster: Path) -> None:
 def test_parameters_of_the_scheduler(cluster: Path) -> None:
     conf = read_slurm_conf(cluster)
     assert conf.scheduling == Scheduling(
-        True, 90, 10, 200, 50, 7, True, 45, 172_800, 120, 1_000, 20, 30, 40, True, 600, 5
+        True, 90, 10, 200, 50, 7, 45, 172_800, 120, 1_000, 20, 30, 40, 600, 5
     )  # fmt: skip
     assert (conf.cluster, conf.select, conf.select_parameters) == ("blue", "cons_tres", frozenset({"CR_CPU_MEMORY"}))
     assert conf.counts_memory
@@ -228,13 +228,13 @@ def test_threads_of_a_core_are_counted_unless_a_cpu_is_a_core(tmp_path: Path) ->
 def test_changes_replace_parameters_and_options_of_scheduler_parameters(cluster: Path) -> None:
     changes = {"priorityweightfairshare": "5000", "bf_interval": "60", "bf_busy_nodes": "no", "bf_continue": "no"}
     conf = read_slurm_conf(cluster, changes)
-    assert (conf.priorities.fairshare, conf.scheduling.bf_interval_s, conf.scheduling.bf_continue) == (5_000, 60, False)
+    assert (conf.priorities.fairshare, conf.scheduling.bf_interval_s) == (5_000, 60)
     assert "bf_busy_nodes" not in {one.name for one in conf.unsupported}
-    options = read_slurm_conf(cluster, {"SchedulerParameters": "defer"}).scheduling
-    assert options == Scheduling(defer=True)
+    options = read_slurm_conf(cluster, {"SchedulerParameters": "defer,bf_one_resv_per_job"}).scheduling
+    assert options == Scheduling(bf_one_resv_per_job=True)
     with pytest.raises(InputError, match=r"unknown parameter PriorityWeightAges; did you mean PriorityWeightAge\?"):
         read_slurm_conf(cluster, {"PriorityWeightAges": "1"})
-    with pytest.raises(InputError, match=r"slurm.conf with KillWait=long: KillWait=long: expected a whole number"):
+    with pytest.raises(InputError, match=r"slurm.conf with a change: KillWait=long: expected a whole number"):
         read_slurm_conf(cluster, {"KillWait": "long"})
 
 
@@ -329,7 +329,7 @@ def test_escaped_comment_characters_and_quotes(tmp_path: Path) -> None:
     ],
 )
 def test_lists_of_nodes(text: str, names: list[str]) -> None:
-    assert hostlist(text) == names
+    assert nodes_in(text) == names
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_lists_of_nodes(text: str, names: list[str]) -> None:
 )
 def test_broken_lists_of_nodes(text: str) -> None:
     with pytest.raises(ValueError, match="found"):
-        hostlist(text)
+        nodes_in(text)
 
 
 @pytest.mark.parametrize(

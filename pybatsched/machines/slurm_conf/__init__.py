@@ -8,10 +8,10 @@ from pybatsched.machines.slurm_conf.reader import (
     Scheduling as Scheduling,
     SlurmConf as SlurmConf,
     Unsupported as Unsupported,
+    preempt_mode_of as preempt_mode_of,
     read_slurm_conf as read_slurm_conf,
 )
 from pybatsched.machines.slurm_conf.values import (
-    hostlist as hostlist,
     seconds as seconds,
     tres_limits as tres_limits,
     tres_weights as tres_weights,

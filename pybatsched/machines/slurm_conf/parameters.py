@@ -72,7 +72,6 @@ OF_GRES: Final = _words("AutoDetect Count CPUs Cores File Files Flags Link Links
 #: Options of SchedulerParameters that are simulated: their least and greatest values. None stands for no value.
 SCHEDULING: Final[dict[str, tuple[int, int] | None]] = {
     "batch_sched_delay": (0, 2**31),
-    "bf_continue": None,
     "bf_interval": (-1, 10_800),
     "bf_max_job_array_resv": (0, 1_000),
     "bf_max_job_part": (0, 1_000_000),
@@ -84,7 +83,6 @@ SCHEDULING: Final[dict[str, tuple[int, int] | None]] = {
     "bf_resolution": (1, 3_600),
     "bf_window": (1, 43_200),
     "default_queue_depth": (0, 2**31),
-    "defer": None,
     "partition_job_depth": (0, 2**31),
     "sched_interval": (-1, 2**31),
     "sched_max_job_start": (0, 2**31),
@@ -92,8 +90,8 @@ SCHEDULING: Final[dict[str, tuple[int, int] | None]] = {
 
 #: Options of SchedulerParameters without effect here: they limit the work of slurmctld, or concern what is not a job.
 NO_EFFECT: Final = _words(
-    "allow_zero_lic bb_array_stage_cnt bf_max_time bf_yield_interval bf_yield_rpc_cnt bf_yield_sleep "
-    "build_queue_timeout correspond_after_task_cnt disable_hetjob_steps disable_hetero_steps disable_job_shrink "
+    "allow_zero_lic bb_array_stage_cnt bf_continue bf_max_time bf_yield_interval bf_yield_rpc_cnt bf_yield_sleep "
+    "build_queue_timeout correspond_after_task_cnt defer disable_hetjob_steps disable_hetero_steps disable_job_shrink "
     "enable_hetjob_steps enable_hetero_steps enable_job_state_cache enable_user_top Ignore_NUMA "
     "ignore_constraint_validation ignore_prefer_validation inventory_interval max_array_tasks max_depend_depth "
     "max_rpc_cnt max_sched_time max_script_size max_submit_line_size no_backup_scheduling no_env_cache "

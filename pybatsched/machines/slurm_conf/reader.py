@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from pybatsched.core.node_lists import nodes_in, parts_of
 from pybatsched.errors import InputError
 from pybatsched.machines.slurm_conf.parameters import (
     NO_EFFECT,
@@ -27,7 +28,7 @@ from pybatsched.machines.slurm_conf.parameters import (
     SCHEDULING,
     SELECT_PARAMETERS,
 )
-from pybatsched.machines.slurm_conf.values import hostlist, in_list, tres_weights, whole_minutes
+from pybatsched.machines.slurm_conf.values import tres_weights, whole_minutes
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ _NO_NORMAL: Final = frozenset({"NO_NORMAL_ASSOC", "NO_NORMAL_PART", "NO_NORMAL_Q
 _ENFORCE: Final = ("ASSOCIATIONS", "LIMITS", "NOJOBS", "NOSTEPS", "QOS", "SAFE", "WCKEYS", "ALL", "NONE", "0")
 _PREEMPT_MODES: Final = ("OFF", "CANCEL", "REQUEUE", "SUSPEND", "GANG", "WITHIN")
 _ONE_WITHOUT_NAME: Final = [""]
+_NO_GRES: Final[list[tuple[str, str, int]]] = []
 #: Other names of parameters, in small letters.
 _SAME: Final = {"features": "feature", "files": "file", "procs": "cpus", "shared": "oversubscribe"}
 _PERIODS: Final = ("none", "now", "daily", "weekly", "monthly", "quarterly", "yearly")
@@ -105,7 +107,6 @@ class Scheduling:
     default_queue_depth: int = 100
     partition_job_depth: int = 0
     sched_max_job_start: int = 0
-    defer: bool = False
     bf_interval_s: int = 30
     bf_window_s: int = 86_400
     bf_resolution_s: int = 60
@@ -113,7 +114,6 @@ class Scheduling:
     bf_max_job_user: int = 0
     bf_max_job_part: int = 0
     bf_max_job_start: int = 0
-    bf_continue: bool = False
     bf_min_age_reserve_s: int = 0
     bf_max_job_array_resv: int = 20
     bf_one_resv_per_job: bool = False
@@ -362,11 +362,13 @@ class _File:
 
     def _change(self, values: dict[str, tuple[str, str]], name: str, value: str) -> None:
         """Replace a parameter, or an option of SchedulerParameters; `no` removes an option."""
-        spellings = {one.lower(): one for one in (*PARAMETERS, *SCHEDULING, *NOT_SIMULATED_OPTIONS)}
+        spellings = {one.lower(): one for one in (*PARAMETERS, *SCHEDULING, *NO_EFFECT, *NOT_SIMULATED_OPTIONS)}
         spelled = spellings.get(name.lower(), "")
-        if not spelled or spelled in OF_LINES:
+        if spelled in OF_LINES:
+            raise InputError(f"{self.path}: lines {spelled} cannot be replaced by an option; expected a changed copy")
+        if not spelled:
             raise InputError(f"{self.path}: unknown parameter {name}{_nearest(name, spellings.values())}")
-        where = f"{self.path} with {spelled}={value}"
+        where = f"{self.path} with a change"
         if spelled == "SchedulerParameters":
             self.options = self._scheduler_parameters((where, value))
         elif spelled in PARAMETERS:
@@ -379,7 +381,7 @@ class _File:
     def hosts(self, where: str, text: str) -> list[str]:
         """Return the names of a list of nodes."""
         try:
-            return hostlist(text)
+            return nodes_in(text)
         except ValueError as error:
             raise InputError(f"{where}: expected {error}") from None
 
@@ -394,9 +396,11 @@ def _gres(text: str) -> list[tuple[str, str, int]]:
     ([('gpu', 'a100', 4), ('mps', '', 400), ('gpu', '', 1)], [('gpu', '', 2)])
     """
     found = []
-    for one in in_list(text):
+    for one in parts_of(text):
         name, *parts = [part for part in re.sub(r"\(.*?\)", "", one).split(":") if part != "no_consume"]
         count = parts.pop() if parts and re.fullmatch(r"\d+[KMG]?", parts[-1], re.IGNORECASE) else "1"
+        if len(parts) > 1:
+            raise ValueError(f"a name, a type and a number, such as gpu:a100:4, found {one!r}")
         number = int(re.sub(r"\D", "", count)) * 1024 ** " kmg".index(count[-1].lower() if count[-1].isalpha() else " ")
         found.append((name.strip().lower(), parts[0] if parts else "", number))
     return found
@@ -410,9 +414,9 @@ def _types_of_gpus(path: Path) -> Callable[[str], dict[str, int]]:
             fields = _Fields(_known(where, _pairs(where, line), OF_GRES, "gres.conf"))
             if fields.text("Name").lower() != "gpu":
                 continue
-            files = fields.read("File", hostlist, _ONE_WITHOUT_NAME)
+            files = fields.read("File", nodes_in, _ONE_WITHOUT_NAME)
             count = fields.integer("Count", len(files))
-            for name in fields.read("NodeName", hostlist, _ONE_WITHOUT_NAME):
+            for name in fields.read("NodeName", nodes_in, _ONE_WITHOUT_NAME):
                 gpus = of_nodes.setdefault(name, {})
                 gpus[fields.text("Type")] = gpus.get(fields.text("Type"), 0) + count
     return lambda name: of_nodes.get(name, of_nodes.get("", {}))
@@ -453,7 +457,7 @@ def _nodes(file: _File, unsupported: dict[str, Unsupported]) -> tuple[NodeSpec, 
             continue
         n_cpus, threads = _cpus_of(fields)
         gpus: dict[str, int] = {}
-        for kind, type_, count in _gres(fields.text("Gres")):
+        for kind, type_, count in fields.read("Gres", _gres, _NO_GRES):
             if kind == "gpu":
                 gpus[type_] = gpus.get(type_, 0) + count
             else:
@@ -515,6 +519,12 @@ def _node_indexes(file: _File, nodes: tuple[NodeSpec, ...]) -> Callable[[str, st
     return indexes
 
 
+def preempt_mode_of(text: str) -> str:
+    """Return how jobs of a QOS or a partition are preempted, in small letters; empty for as on the whole cluster."""
+    modes = _some_of((*_PREEMPT_MODES, "CLUSTER"))(text)
+    return "cancel" if "CANCEL" in modes else "requeue" if "REQUEUE" in modes else "off" if modes - {"CLUSTER"} else ""
+
+
 def _over_subscribe(text: str) -> str:
     kind, _, count = text.lower().partition(":")
     if kind not in {"no", "yes", "force", "exclusive"} or (count and not count.isdecimal()):
@@ -528,7 +538,9 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
     for where, name, fields in file.lines["PartitionName"]:
         priority = fields.integer("Priority", 1)
         sharing = fields.read("OverSubscribe", _over_subscribe, "no")
-        state = fields.text("State", "UP").upper()
+        state = fields.read("State", _one_of("up", "down", "drain", "inactive"), "up")
+        if name in partitions:
+            raise InputError(f"{where}: partition {name} is defined twice; expected one line for each")
         partitions[name] = Partition(
             name=name,
             nodes=indexes(fields.values["nodes"][0] if fields.text("Nodes") else where, fields.text("Nodes")),
@@ -544,8 +556,8 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
             def_mem_per_node=fields.integer("DefMemPerNode"),
             billing_weights=fields.read("TRESBillingWeights", tres_weights, None),
             qos=fields.text("QOS"),
-            is_up=state in {"UP", "DRAIN"},
-            preempt_mode=fields.text("PreemptMode").lower(),
+            is_up=state in {"up", "drain"},
+            preempt_mode=fields.read("PreemptMode", preempt_mode_of, ""),
             allow_accounts=fields.names("AllowAccounts"),
             deny_accounts=fields.names("DenyAccounts") or frozenset(),
             allow_qos=fields.names("AllowQos"),
@@ -554,7 +566,7 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
         if sharing in {"yes", "force"}:
             value = fields.text("OverSubscribe")
             unsupported[f"{name} OverSubscribe"] = Unsupported("OverSubscribe", value, "jobs do not share CPUs")
-        if state == "DRAIN":
+        if state == "drain":
             unsupported[f"{name} State"] = Unsupported("State", "DRAIN", f"partition {name} accepts jobs")
         _list_unsupported(fields, NOT_SIMULATED_OF_PARTITIONS, unsupported, f"{name} ")
     return partitions
@@ -579,7 +591,10 @@ def _scheduling(file: _File, unsupported: dict[str, Unsupported]) -> Scheduling:
         if name in NOT_SIMULATED_OPTIONS:
             unsupported[name] = Unsupported(name, text, NOT_SIMULATED_OPTIONS[name])
         elif bounds is None:
-            values[name] = True
+            try:
+                values[name] = not text or _is_yes(text)
+            except ValueError as error:
+                raise InputError(f"{where}: {name}={text}: expected {error}") from None
         elif bounds:
             least, most = bounds
             if not re.fullmatch(r"-?\d+", text) or not least <= int(text) <= most:
@@ -670,6 +685,8 @@ def _preemption(fields: _Fields, unsupported: dict[str, Unsupported]) -> tuple[s
     for mode in sorted(modes & {"suspend", "gang", "within"}):
         unsupported[mode] = Unsupported("PreemptMode", mode.upper(), "jobs are not suspended and not preempted by it")
     simulated = frozenset(modes & {"cancel", "requeue"})
+    if kind != "none" and not simulated:
+        unsupported["PreemptType"] = Unsupported("PreemptType", kind, "no job is preempted, because of PreemptMode")
     return kind if kind != "none" and simulated else "", simulated
 
 

@@ -1,59 +1,19 @@
-"""Values in Slurm's files: lists of nodes, times, and trackable resources (TRES)."""
+"""Values in Slurm's files: times, and trackable resources (TRES)."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from typing import Final
+
+from pybatsched.core.node_lists import parts_of
 
 #: A suffix of a quantity of memory, in MB.
 _IN_MB: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
 #: A suffix of a count.
 _TIMES: Final = {"k": 1024.0, "m": 1024.0**2, "g": 1024.0**3, "t": 1024.0**4, "p": 1024.0**5}
-_MOST_NAMES: Final = 1_000_000
 _QUANTITY: Final = re.compile(r"(-?\d*\.?\d+)([kmgtp]?)b?", re.IGNORECASE)
 _UNLIMITED: Final = frozenset({"-1", "infinite", "unlimited"})
-
-
-def in_list(text: str) -> list[str]:
-    """Split a list at its commas outside of brackets.
-
-    >>> in_list("n[1-3,7],gpu01")
-    ['n[1-3,7]', 'gpu01']
-    """
-    return re.findall(r"(?:[^,\[(]|\[[^\]]*\]|\([^)]*\))+", text)
-
-
-def _numbers(span: str) -> list[str]:
-    """Return the numbers of a part of brackets, such as 01-04, with their leading zeros."""
-    first, dash, last = span.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) < int(first):
-        raise ValueError(f"numbers such as 1-16 in brackets, found {span!r}")
-    if int(last or first) - int(first) >= _MOST_NAMES:
-        raise ValueError(f"at most {_MOST_NAMES:,} names, found {span!r}")
-    return [f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1)]
-
-
-def hostlist(text: str) -> list[str]:
-    """Return the names in a list of Slurm. Raise ValueError with what was expected.
-
-    >>> hostlist("n[1-3,7],gpu01"), hostlist("a[01-02]b[1-2]")
-    (['n1', 'n2', 'n3', 'n7', 'gpu01'], ['a01b1', 'a01b2', 'a02b1', 'a02b2'])
-    """
-    found: list[str] = []
-    if re.search(r"[\[\]]", re.sub(r"\[[^\[\]]*\]", "", text)):
-        raise ValueError(f"closed brackets, found {text!r}")
-    for one in in_list(text):
-        pieces = re.split(r"\[([^\[\]]*)\]", one.strip())
-        choices = [
-            [number for span in piece.split(",") for number in _numbers(span)] if i % 2 else [piece]
-            for i, piece in enumerate(pieces)
-        ]
-        if math.prod(len(names) for names in choices) > _MOST_NAMES or re.search(r"[\s\[\]]", "".join(pieces[::2])):
-            raise ValueError(f"names such as n[1-16], found {one!r}")
-        found += ["".join(names) for names in itertools.product(*choices)]
-    return found
 
 
 def seconds(text: str) -> float:
@@ -90,7 +50,7 @@ def quantity(text: str, tres: str) -> float:
 def tres_pairs(text: str) -> list[tuple[str, str]]:
     """Return the names, in small letters, and values of a list of resources such as `CPU=300,GRES/gpu=600`."""
     pairs = []
-    for one in filter(None, in_list(text)):
+    for one in filter(None, parts_of(text)):
         name, equals, value = one.partition("=")
         if not equals or not name:
             raise ValueError(f"a list such as cpu=4,mem=64G,gres/gpu=2, found {text!r}")

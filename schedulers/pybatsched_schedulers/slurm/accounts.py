@@ -61,7 +61,7 @@ class Qos:
     name: str
     priority: int = 0
     preempts: frozenset[str] = frozenset()
-    #: "" for the mode of the cluster.
+    #: off, cancel or requeue; "" for the mode of the cluster.
     preempt_mode: str = ""
     #: In small letters, such as denyonlimit.
     flags: frozenset[str] = frozenset()
@@ -409,12 +409,11 @@ def _qos(path: Path) -> tuple[dict[str, Qos], list[sc.Unsupported]]:
         name = row.text("name")
         if not name:
             raise InputError(f"{row.where}: expected a column Name with the name of a QOS")
-        mode = row.text("preemptmode").lower()
         qos[name] = Qos(
             name=name,
             priority=row.read("priority", _count, 0) or 0,
             preempts=frozenset(filter(None, row.text("preempt").split(","))),
-            preempt_mode="" if mode == "cluster" else mode,
+            preempt_mode=row.read("preemptmode", sc.preempt_mode_of, ""),
             flags=frozenset(filter(None, row.text("flags").lower().split(","))),
             limits=row.limits(),
             usage_factor=row.read("usagefactor", float, 1.0),

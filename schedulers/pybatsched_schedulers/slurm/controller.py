@@ -75,9 +75,8 @@ class Controller:
     def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None, machine: Nodes | None = None) -> None:
         self.conf = conf
         self.machine = machine_of(conf) if machine is None else machine
-        counts_memory = any("MEMORY" in word.upper() for word in conf.select_parameters)
         kind: type[NodeSelection] = LinearSelection if conf.select == "linear" else ConsTresSelection
-        self.selection = kind(self.machine, counts_memory=counts_memory)
+        self.selection = kind(self.machine, counts_memory=conf.counts_memory)
         self.free = FreeNodes(self.machine)
         self.jobs = JobList()
         self.priorities = PriorityEngine(conf, accounts)
@@ -90,7 +89,6 @@ class Controller:
         #: Nodes that have not yet answered after the end of a job, by the record of this job.
         self.completing: dict[Record, int] = {}
         self._held: dict[Record, Held] = {}
-        self._idle = FreeNodes(self.machine)
         self._when_idle: dict[tuple[Request, str], Placement | None] = {}
         self._ends: list[Held] | None = None  # sorted, until a job starts or ends
 
@@ -149,7 +147,7 @@ class Controller:
         key = record.request, record.partition.name
         if key not in self._when_idle:
             nodes = self.partition_nodes[record.partition.name]
-            self._when_idle[key] = self.selection.choose(record.request, nodes, self._idle)
+            self._when_idle[key] = self.selection.choose(record.request, nodes, self.selection.idle)
         return self._when_idle[key]
 
     def test_array(self, rest: Record, now: int) -> None:
@@ -203,11 +201,12 @@ class Controller:
 
     def cancels(self, record: Record) -> bool:
         """Return whether a job that is preempted does not run again."""
-        if not self.conf.requeues:
-            return True
+        return not self.conf.requeues or self._preempt_mode(record) == "cancel"
+
+    def _preempt_mode(self, record: Record) -> str:
+        """Return how a job is preempted: off, cancel or requeue, of its QOS, its partition or the cluster."""
         own = record.qos.preempt_mode if record.qos is not None and self.conf.preempt_type == "qos" else ""
-        own = own or record.partition.preempt_mode
-        return "cancel" in ({own} if own and own != "cluster" else self.conf.preempt_mode)
+        return own or record.partition.preempt_mode or ("cancel" if "cancel" in self.conf.preempt_mode else "requeue")
 
     def _give_back(self, record: Record, now: int) -> None:
         self.priorities.ended(record, now)

@@ -41,6 +41,8 @@ class NodeSelection(ABC):
 
     def __init__(self, machine: Nodes, *, counts_memory: bool = True) -> None:
         self.machine = machine
+        #: The machine with nothing in use. It never changes.
+        self.idle = FreeNodes(machine)
         self._counts_memory = counts_memory
         self._requests: dict[Request, NodeRequest] = {}
         self._able: dict[Request, int] = {}
@@ -106,7 +108,7 @@ class NodeSelection(ABC):
 
     def fits_when_idle(self, request: Request, allowed: int) -> bool:
         """Return whether a job fits if all allowed nodes are idle."""
-        return self.choose(request, allowed, FreeNodes(self.machine)) is not None
+        return self.choose(request, allowed, self.idle) is not None
 
 
 class Held(NamedTuple):
