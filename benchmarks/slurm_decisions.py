@@ -3,10 +3,11 @@
     python benchmarks/slurm_decisions.py DIR...
 
 Each directory holds the record of one run: slurm.conf, gres.conf, sacctmgr_dump.cfg, qos.psv, submit.csv, meta.json,
-events.csv.gz, plans.csv.gz and slurmctld.log.gz. The instants of passes, submissions and ends are taken from it; each
-start, its nodes, each preemption and each plan of backfill are computed. So are priorities; but those with classic fair
-share are taken from the log, as they depend on how far slurmctld has come in its list of jobs. Exits with 1 if less
-than 99 % of the starts of a run are in the recorded pass and on the recorded nodes.
+events.csv.gz, plans.csv.gz and slurmctld.log.gz; perhaps sacct.psv, sprio.txt.gz, sshare.txt.gz and squeue.txt.gz. The
+instants of passes, submissions and ends are taken from it; each start, its nodes, each preemption and each plan of
+backfill are computed. So are priorities and usage, which are compared with rows of sprio, sshare and squeue. But for
+starts, priorities with classic fair share are taken from the log, as they depend on how far slurmctld has come in its
+list of jobs. Exits with 1 if less than 99 % of the starts of a run are in the recorded pass and on the recorded nodes.
 """
 
 from __future__ import annotations
@@ -19,23 +20,33 @@ import re
 import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pybatsched.core.node_lists import nodes_in
-from pybatsched.machines.slurm_conf import SlurmConf, read_slurm_conf
+from pybatsched.machines.slurm_conf import SlurmConf, read_slurm_conf, whole_minutes
 from pybatsched_schedulers.slurm.accounts import Accounts, read_accounts
 from pybatsched_schedulers.slurm.backfill import BackfillPass
 from pybatsched_schedulers.slurm.controller import Controller, ExpectedStart, Reservation, StartedJob
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.main_pass import MainPass
+from pybatsched_schedulers.slurm.priority import PRIORITY_COLUMNS
+from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, share_rows
 
 #: How long the nodes of an ended job complete, in seconds. Not in the record.
 _ANSWER_S = 0.010
 #: After a kill they complete until the next main pass, if it comes within this time.
 _KILL_ANSWER_S = 0.3
+#: Columns of snapshots that may differ by this; all others are compared as they are printed.
+_WITHIN: Final = {
+    "sprio": {"age norm": 1e-4, "fairshare norm": 1e-4},
+    "sshare": {"RawUsage": 1.0, "NormUsage": 1e-4, "EffectvUsage": 1e-4, "FairShare": 1e-4},
+    "squeue": {},
+}
+_COLUMNS: Final = {"sprio": PRIORITY_COLUMNS, "sshare": SHARE_COLUMNS, "squeue": ("priority",)}
+_MOST_DIFFERENCES: Final = 12
 
 
 class Event(NamedTuple):
@@ -63,7 +74,8 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.conf: SlurmConf = read_slurm_conf(folder / "slurm.conf")
-        self.accounts: Accounts = read_accounts(folder / "sacctmgr_dump.cfg", folder / "qos.psv")
+        qos = folder / "qos.psv"
+        self.accounts: Accounts = read_accounts(folder / "sacctmgr_dump.cfg", qos if qos.exists() else None)
         meta = json.loads((folder / "meta.json").read_text())
         self.t0 = float(meta["t0_epoch"])
         #: When slurmctld began.
@@ -78,11 +90,20 @@ class Recording:
             self.plans[float(row["cycle"])].append((int(row["jobid"]), row["start"], self.nodes(row["nodes"])))
             self._plan_priorities[int(row["jobid"])].append((float(row["cycle"]), int(row["prio"])))
         self.ids = {one.job: one.job_id for one in self.events if one.kind == "start"}
+        self.started = set(self._started())
 
     def _rows(self, name: str) -> Iterator[dict[str, str]]:
         path = self.folder / name
         with gzip.open(path, "rt") if name.endswith(".gz") else path.open() as file:
             yield from csv.DictReader(file)
+
+    def _started(self) -> Iterator[tuple[int, int]]:
+        """Yield the ids of jobs and the seconds of their starts in the accounting, if it was recorded."""
+        path = self.folder / "sacct.psv"
+        lines = path.read_text().splitlines() if path.exists() else ()
+        for row in csv.DictReader(lines, delimiter="|"):
+            if row["Start"].isdecimal():
+                yield int(row["JobIDRaw"]), int(row["Start"])
 
     def _events(self) -> Iterator[Event]:
         for row in self._rows("events.csv.gz"):
@@ -150,26 +171,14 @@ def _order(one: Event) -> tuple[float, int]:
 
 
 _ARGUMENTS = argparse.ArgumentParser(allow_abbrev=False)
-for _names in ("-A", "-p", "-t", "-J", "-o", "-e", "-N", "-n", "-c"):
-    _ARGUMENTS.add_argument(_names)
-for _names in [
-    "--uid",
-    "--chdir",
-    "--export",
-    "--qos",
-    "--ntasks-per-node",
-    "--mem",
-    "--mem-per-cpu",
-    "--gres",
-    "--array",
-    "--begin",
-    "--dependency",
-    "--nice",
-    "--reservation",
-    "--constraint",
-]:
-    _ARGUMENTS.add_argument(_names)
-_ARGUMENTS.add_argument("--exclusive", action="store_true")
+for _names in (
+    "-A --account", "-p --partition", "-t --time", "-J --job-name", "-o --output", "-e --error", "-N --nodes",
+    "-n --ntasks", "-c --cpus-per-task", "-C --constraint", "-q --qos", "-a --array", "-b --begin", "-d --dependency",
+    "-D --chdir", "--uid", "--export", "--ntasks-per-node", "--mem", "--mem-per-cpu", "--gres", "--gpus-per-node",
+    "--nice", "--reservation",
+):  # fmt: skip
+    _ARGUMENTS.add_argument(*_names.split())
+_ARGUMENTS.add_argument("--exclusive", nargs="?", const="yes", default="")
 _ARGUMENTS.add_argument("--wrap", nargs=argparse.REMAINDER)
 
 
@@ -183,31 +192,35 @@ def _megabytes(text: str | None) -> int:
 def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> Record:
     """Return the record of a submitted job."""
     conf, now = recording.conf, int(recording.t0 + at)
-    args = _ARGUMENTS.parse_args(shlex.split(arguments.split(" --wrap ", maxsplit=1)[0]))
-    partition = conf.partitions[args.p] if args.p else next(one for one in conf.partitions.values() if one.is_default)
-    fewest, _, most = (args.N or "").partition("-")
+    args, unknown = _ARGUMENTS.parse_known_args(shlex.split(arguments.split(" --wrap ", maxsplit=1)[0]))
+    if unknown:
+        print(f"job {job_id}: ignored arguments {' '.join(unknown)}", file=sys.stderr)
+    name = args.partition.partition(",")[0] if args.partition else ""
+    partition = next(one for one in conf.partitions.values() if one.name == name or (one.is_default and not name))
+    fewest, _, most = (args.nodes or "").partition("-")
     per_node = int(args.ntasks_per_node or 0)
-    n_tasks = int(args.n or 0) or max(int(fewest or 1) * max(per_node, 1), 1)
+    n_tasks = int(args.ntasks or 0) or max(int(fewest or 1) * max(per_node, 1), 1)
     cpu_memory, node_memory = _megabytes(args.mem_per_cpu), _megabytes(args.mem)
     if not cpu_memory and not node_memory:
         node_memory = partition.def_mem_per_node or conf.def_mem_per_node
         cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
-    gpus = re.fullmatch(r"gpu(?::([a-z]\w*))?(?::(\d+))?", args.gres or "")
+    gres = f"gpu:{args.gpus_per_node}" if args.gpus_per_node else args.gres
+    gpus = re.fullmatch(r"(?:gres[:/])?gpu(?:[:=]([a-z]\w*))?(?:[:=](\d+))?", gres or "")
     request = Request(
         min_nodes=int(fewest or 1),
         max_nodes=int(most or fewest or 0),
         n_tasks=n_tasks,
         tasks_per_node=per_node,
-        cpus_per_task=int(args.c or 1),
+        cpus_per_task=int(args.cpus_per_task or 1),
         cpu_memory=cpu_memory,
         node_memory=node_memory,
         gpus_per_node=int(gpus[2] or 1) if gpus else 0,
         gpu_type=(gpus[1] or "") if gpus else "",
-        exclusive=args.exclusive or partition.is_exclusive or conf.select == "linear",
+        exclusive=args.exclusive == "yes" or partition.is_exclusive or conf.select == "linear",
         features=args.constraint or "",
     )
     user = args.uid or ""
-    association = recording.accounts.find(user, args.A or "", partition.name)
+    association = recording.accounts.find(user, args.account or "", partition.name)
     qos = recording.accounts.qos.get(args.qos or (association.default_qos if association else "") or "normal")
     tasks, limit = tasks_of(args.array)
     begin = re.fullmatch(r"now\+(\d+)", args.begin or "")
@@ -216,7 +229,7 @@ def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> R
         id=job_id,
         request=request,
         partition=partition,
-        limit_s=float(int(args.t) * 60) if args.t else partition.default_time_s or partition.max_time_s,
+        limit_s=whole_minutes(args.time) if args.time else partition.default_time_s or partition.max_time_s,
         submit_at=now,
         user=user,
         association=association,
@@ -254,8 +267,39 @@ class Score:
 
     def differ(self, text: str) -> None:
         """Keep one of the first differences."""
-        if len(self.differences) < 12:
+        if len(self.differences) < _MOST_DIFFERENCES:
             self.differences.append(text)
+
+
+class Comparison:
+    """How many rows of the snapshots of a command are equal, and the first differences."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.n_rows = self.n_equal = 0
+        #: Rows of jobs that do not wait here.
+        self.n_missing = 0
+        self.differences: list[str] = []
+
+    def add(self, at: float, name: str, ours: Sequence[str], theirs: Sequence[str]) -> None:
+        """Compare a row of a snapshot."""
+        self.n_rows += 1
+        different = [
+            f"{column} {a}, recorded {b}"
+            for column, a, b in zip(_COLUMNS[self.kind], ours, theirs, strict=False)
+            if not self._are_equal(column, a, b)
+        ]
+        if len(ours) != len(theirs):
+            different.append(f"{len(ours)} columns, recorded {len(theirs)}")
+        self.n_equal += not different
+        if different and len(self.differences) < _MOST_DIFFERENCES:
+            self.differences.append(f"{self.kind} at {at}: {name}: {'; '.join(different)}")
+
+    def _are_equal(self, column: str, ours: str, theirs: str) -> bool:
+        within = _WITHIN[self.kind].get(column)
+        if ours == theirs or within is None or "" in {ours, theirs}:
+            return ours == theirs
+        return abs(float(ours) - float(theirs)) <= within
 
 
 class Replay:
@@ -279,11 +323,12 @@ class Replay:
         self._arguments = {
             int(row["jobid"]): row["args"] for row in recording.submissions if row["jobid"] and _is_job(row)
         }
+        self.snapshots = {kind: Comparison(kind) for kind in _COLUMNS}
 
     def run(self) -> Score:
         """Replay the whole recording."""
         recording = self.recording
-        events = [*recording.events, *self.snapshots()]
+        events = [*recording.events, *self.recorded_snapshots()]
         for row in recording.submissions:
             if row["args"].startswith("SCANCEL") and row["jobid"]:
                 events.append(Event(float(row["t_return"]) - recording.t0, "cancel", "", int(row["jobid"]), ""))
@@ -310,15 +355,37 @@ class Replay:
         elif one.kind in {"main", "bf"}:
             self._set_priorities(one.at)
             self._pass(self._passes[one.kind, one.at])
-        elif one.kind not in _KINDS:
-            self.compare(one)
+        elif one.kind in self.snapshots:
+            self._compare(one)
 
-    def snapshots(self) -> Iterable[Event]:
-        """Return more events of other kinds, at which `compare` is called."""
-        return ()
+    def recorded_snapshots(self) -> Iterator[Event]:
+        """Yield the snapshots of sprio, sshare and squeue with their rows. Logged priorities are not compared."""
+        for kind in () if self._logged else self.snapshots:
+            path = self.recording.folder / f"{kind}.txt.gz"
+            if path.exists():
+                with gzip.open(path, "rt") as file:
+                    for text in file.read().split("# ")[1:]:
+                        line, _, rows = text.partition("\n")
+                        yield Event(float(re.findall(r"offset=(\S+)", line)[0]), kind, "", 0, rows)
 
-    def compare(self, one: Event) -> None:
+    def _compare(self, one: Event) -> None:
         """Compare the state with a snapshot."""
+        rows, found = [row.split("|") for row in one.info.splitlines()], self.snapshots[one.kind]
+        engine = self.controller.priorities
+        if one.kind == "sshare":
+            for row, theirs in zip(share_rows(engine.shares) if engine.shares else (), rows, strict=False):
+                found.add(one.at, row[1] or row[0], row, theirs)
+            return
+        waiting = {record.id: record for record in self.controller.jobs.waiting.values()}
+        for theirs in rows:
+            record = waiting.get(int(theirs[0])) if theirs[0].isdecimal() else None
+            if one.kind == "squeue":
+                if record is not None and theirs[1] == "PENDING":
+                    found.add(one.at, theirs[0], (str(int(record.priority)),), theirs[5:6])
+            elif record is None:
+                found.n_missing += 1
+            else:
+                found.add(one.at, theirs[0], next(engine.rows([record])), theirs)
 
     def _now(self, at: float) -> int:
         return int(self.recording.t0 + at)
@@ -412,10 +479,17 @@ class Replay:
         for name, nodes in wanted.items():
             score.n_same_pass += name in made
             score.n_same_nodes += made.get(name) == nodes
+            self._correct_start(self.records.get(name))
         if made != wanted:
             score.differ(f"{recorded.kind} at {recorded.at}: {_text(made)}; recorded {_text(wanted)}")
         if recorded.kind == "bf":
             self._compare_plans(recorded, plans)
+
+    def _correct_start(self, record: Record | None) -> None:
+        """Take the recorded second of a start, which may be the one before or after that of its pass."""
+        if record is not None:
+            at, starts = record.started_at, self.recording.started
+            record.started_at = next((t for t in (at, at - 1, at + 1) if (record.id, t) in starts), at)
 
     def _compare_plans(self, recorded: Pass, made: list[tuple[int, str, int]]) -> None:
         wanted, score = self.recording.plans.get(recorded.at, []), self.score
@@ -466,12 +540,15 @@ def _text(starts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} on {nodes:b}" for name, nodes in starts.items()) or "nothing"
 
 
-def replay_of(folder: Path) -> Replay:
-    """Return the replay of a recording."""
+def compare(folder: Path) -> tuple[Score, dict[str, Comparison]]:
+    """Return how decisions and snapshots compare with a recording."""
     recording = Recording(folder)
     priorities = recording.conf.priorities
-    is_classic = priorities.type == "multifactor" and not priorities.is_fair_tree
-    return Replay(recording, with_logged_priorities=is_classic)
+    own = Replay(recording, with_logged_priorities=False)
+    score = own.run()
+    if priorities.type == "multifactor" and not priorities.is_fair_tree:
+        score = Replay(recording, with_logged_priorities=True).run()
+    return score, own.snapshots
 
 
 def main() -> int:
@@ -481,13 +558,16 @@ def main() -> int:
     args = parser.parse_args()
     is_bad = False
     for folder in args.folders:
-        score = replay_of(folder).run()
+        score, snapshots = compare(folder)
         print(
             f"{folder}: {score.n_same_pass} of {score.n_starts} starts in the recorded pass, {score.n_same_nodes} on "
             f"the recorded nodes; {score.n_same_plans} of {score.n_plans} plans; nodes answered earlier than assumed "
             f"{score.n_freed_by_record} times"
         )
-        for text in score.differences:
+        found = [one for one in snapshots.values() if one.n_rows]
+        if found:
+            print("    rows:", "; ".join(f"{one.n_equal} of {one.n_rows} of {one.kind}" for one in found))
+        for text in (*score.differences, *(text for one in found for text in one.differences)):
             print("   ", text)
         is_bad = is_bad or score.n_same_nodes < 0.99 * score.n_starts
     return int(is_bad)

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.places import GOLDEN
-from support.slurm_priorities import Replay
+from support.places import GOLDEN, ROOT, module_of
 
 from pybatsched.errors import InputError
 from pybatsched.machines.slurm_conf import NodeSpec, Partition, Priorities, SlurmConf
@@ -19,6 +18,7 @@ from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.usage import FairShare, billing, load_usage, share_rows
 
+decisions: Any = module_of("slurm_decisions", ROOT / "benchmarks" / "slurm_decisions.py")
 RECORDED = sorted((GOLDEN / "slurm").glob("s*/run_*"))
 #: Rows of sprio, sshare and squeue (waiting jobs) in each recorded run. All are equal in all digits that are printed.
 ROWS = {
@@ -96,12 +96,12 @@ def factors(accounts: Accounts, **priorities: Any) -> dict[str, float]:
 @pytest.mark.skipif(not RECORDED, reason="no recordings of Slurm in PYBATSCHED_GOLDEN/slurm")
 @pytest.mark.parametrize("run", RECORDED, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_every_recorded_priority_factor_and_usage_is_equal(run: Path) -> None:
-    replay = Replay(run)
+    replay = decisions.Replay(decisions.Recording(run), with_logged_priorities=False)
     score = replay.run()
-    found = (replay.sprio, replay.sshare, replay.squeue)
-    assert [one.differences[:3] for one in found] == [[], [], []]
-    assert tuple(one.n_rows for one in found) == ROWS[f"{run.parent.name}/{run.name}"]
-    assert replay.sprio.n_missing == 0
+    found = replay.snapshots
+    assert [one.differences for one in found.values()] == [[], [], []]
+    assert tuple(one.n_rows for one in found.values()) == ROWS[f"{run.parent.name}/{run.name}"]
+    assert found["sprio"].n_missing == 0
     assert (score.n_same_nodes, score.n_same_plans) == (score.n_starts, score.n_plans)
 
 
@@ -486,8 +486,8 @@ def test_usage_is_read_from_sshare_and_printed_as_sshare_does(tmp_path: Path) ->
 
 @pytest.mark.skipif(not RECORDED, reason="no recordings of Slurm in PYBATSCHED_GOLDEN/slurm")
 def test_usage_of_a_recorded_sshare_gives_its_fair_shares(tmp_path: Path) -> None:
-    replay = Replay(RECORDED[0])
-    *_, rows = [one.info.splitlines() for one in replay.snapshots() if one.kind == "sshare"]
+    replay = decisions.Replay(decisions.Recording(RECORDED[0]), with_logged_priorities=False)
+    *_, rows = [one.info.splitlines() for one in replay.recorded_snapshots() if one.kind == "sshare"]
     (tmp_path / "sshare").write_text("\n".join(rows))
     accounts = read_accounts(RECORDED[0] / "assoc.psv", RECORDED[0] / "qos.psv")
     shares = FairShare(replay.recording.conf.priorities, accounts, counts_tres=False)
