@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.manager import KernelManager
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
@@ -24,6 +25,8 @@ import site_pages
 NOTEBOOKS = site_pages.ROOT / "examples" / "notebooks"
 #: The pages of files that are not in docs/.
 PAGES_OF = {source: page for page, source in site_pages.COPIES.items()}
+#: Encrypt the connections to kernels, else each notebook prints a warning.
+KernelManager.transport_encryption.default_value = "auto"
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 
 

@@ -30,7 +30,7 @@ _BITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class Node(NamedTuple):
-    """One node, as the platform describes it. `memory` is infinite if it is not stated."""
+    """One node, as the platform describes it. `memory` is in millionths of a GB, infinite if it is not stated."""
 
     number: int
     name: str
@@ -67,6 +67,7 @@ class FreeNodes:
     def __init__(self, machine: Nodes) -> None:
         self.machine = machine
         nodes = machine.nodes
+        #: What is free on each node; GPUs by type.
         self.cores = [node.n_cores for node in nodes]
         self.memory = [node.memory for node in nodes]
         self.gpus = [[node.gpus[kind] for node in nodes] for kind in range(len(machine.gpu_types))]
@@ -369,7 +370,9 @@ class Nodes:
     """The nodes of a machine: what they are, what is free on each now (`free`), and which job holds what (`held`)."""
 
     def __init__(self, nodes: Sequence[Node], gpu_types: Sequence[str] = ()) -> None:
+        #: Each node of the machine, by its number.
         self.nodes = tuple(nodes)
+        #: The types of GPUs of the machine.
         self.gpu_types = tuple(gpu_types)
         #: All nodes, as a set.
         self.all = (1 << len(self.nodes)) - 1
@@ -380,6 +383,7 @@ class Nodes:
         ]
         self._idle = FreeNodes(self)
         self._refusals: dict[tuple[NodeRequest, int], Reason | None] = {}
+        #: What is free now.
         self.free = self._idle.copy()
         #: What each running or held job holds.
         self.held: dict[str, tuple[NodeShare, ...]] = {}
