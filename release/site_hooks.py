@@ -66,11 +66,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Show each progress bar once, and public names instead of those of definitions, which differ for twins in C."""
+    """Keep options on one line, and show each progress bar once, and public names instead of those of twins in C."""
     if page.file.src_uri.startswith("reference/python/"):
         for one in site_pages.public_names():
             if one.name != one.definition:
                 html = html.replace(f">{one.definition}<", f">{one.name}<")
+    html = re.sub(r"<code>(--[\w-]+)</code>", r'<code class="option">\1</code>', html)
     return site_pages.with_one_update(html)
 
 
