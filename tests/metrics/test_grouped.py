@@ -147,6 +147,13 @@ sdsc\_sp2 & easy & 2 & $100 \pm 1$ & $0.500 \pm 0.100$ \\
     assert "mathbf" not in to_latex(SUMMARY)
 
 
+def test_latex_has_space_between_rows_that_are_not_compared() -> None:
+    by_policy = SUMMARY.select("policy", pl.exclude("policy", "family"), family=pl.Series([0.7, 0.7, 0.9, 0.9]))
+    lines = to_latex(by_policy.rename({"family": "load"})).splitlines()
+    assert [k for k, line in enumerate(lines) if line == r"\addlinespace"] == [6]
+    assert "addlinespace" not in to_latex(SUMMARY[::2])
+
+
 def test_the_text_in_markdown() -> None:
     assert to_markdown(SUMMARY[:2], bold_best=True) == (
         "| family | policy | n | mean wait (s) | utilisation |\n"

@@ -211,10 +211,10 @@ def to_markdown(summary: pl.DataFrame, *, bold_best: bool = False) -> str:
 
 def to_latex(summary: pl.DataFrame, *, bold_best: bool = False) -> str:
     r"""Return a table in LaTeX (package booktabs), with the best mean of each column in bold on request."""
-    heads, rows, sides, firsts = _rendered(summary, _Form(in_latex, _cell_in_latex), bold_best=bold_best)
+    heads, rows, sides, groups = _rendered(summary, _Form(in_latex, _cell_in_latex), bold_best=bold_best)
     lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", f"{' & '.join(heads)} \\\\", "\\midrule"]
     for k, row in enumerate(rows):
-        if k and len(firsts[k]) > 1 and firsts[k][0] != firsts[k - 1][0]:
+        if k and groups[k] != groups[k - 1] and len({*groups}) < len(groups):
             lines.append("\\addlinespace")
         lines.append(f"{' & '.join(row)} \\\\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
@@ -238,7 +238,7 @@ FORMATS: Final[Mapping[str, Callable[..., str]]] = {
 def _rendered(
     summary: pl.DataFrame, form: _Form, *, bold_best: bool
 ) -> tuple[list[str], list[list[str]], str, list[tuple[Any, ...]]]:
-    """Return headings, rows of cells, the side of each column (l or r), and the names of each row."""
+    """Return headings, rows of cells, the side of each column (l or r), and what each row is compared within."""
     columns = summary.columns
     figures = [name for name in columns if f"{name}{LOW}" in columns and f"{name}{N}" in columns]
     of_figures = {f"{figure}{ending}" for figure in figures for ending in ("", LOW, HIGH, N)}
@@ -252,7 +252,12 @@ def _rendered(
         cells = [_cell(row, figure, is_best=place in best[figure]) for figure in figures]
         rows.append([*(form.text(_name(row[name])) for name in by), n, *map(form.cell, cells)])
     heads = [form.text(head) for head in (*by, "n", *map(figure_title, figures))]
-    return heads, rows, "l" * len(by) + "r" * (len(figures) + 1), [tuple(row[name] for name in by) for row in found]
+    return heads, rows, "l" * len(by) + "r" * (len(figures) + 1), [_group(row, by) for row in found]
+
+
+def _group(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
+    """Return what rows must share to be compared: all but policy and options."""
+    return tuple(row[name] for name in by if name not in (*_COMPARED, OTHER_JOBS))
 
 
 def _best(rows: Sequence[Mapping[str, Any]], figure: str, by: Sequence[str]) -> set[int]:
@@ -263,8 +268,7 @@ def _best(rows: Sequence[Mapping[str, Any]], figure: str, by: Sequence[str]) -> 
     best: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for place, row in enumerate(rows):
         if row[figure] is not None and (is_count(figure) or not row.get(OTHER_JOBS)):
-            key = tuple(row[name] for name in by if name not in (*_COMPARED, OTHER_JOBS))
-            best.setdefault(key, []).append((row[figure] if better == "lower" else -row[figure], place))
+            best.setdefault(_group(row, by), []).append((row[figure] if better == "lower" else -row[figure], place))
     found = set()
     for own in best.values():
         values = [value for value, _ in own]
