@@ -32,6 +32,14 @@ class _Map:
         self.begins = [begin]
         self.ends = [end]
         self.nodes = [nodes]
+        self._changes: list[int] | None = []
+
+    @property
+    def changes(self) -> list[int]:
+        """The intervals at whose ends more nodes are offered. O(1), O(intervals) after a change."""
+        if self._changes is None:
+            self._changes = [i for i in range(len(self.ends) - 1) if self.nodes[i + 1] & ~self.nodes[i]]
+        return self._changes
 
     def during(self, begin: float, end: float) -> int:
         """Return the nodes that are in each interval that overlaps a time; one that begins at its end counts."""
@@ -42,12 +50,35 @@ class _Map:
 
     def next_change(self, begin: float, end: float) -> float:
         """Return when more nodes are offered: at the end of an interval during a time, or just after; 0 for never."""
-        for i in range(bisect_right(self.ends, begin), len(self.ends) - 1):
-            if self.nodes[i + 1] & ~self.nodes[i]:
-                return self.ends[i]
-            if self.begins[i] > end:
-                break
-        return 0
+        i = bisect_left(self.changes, bisect_right(self.ends, begin))
+        if i == len(self.changes) or self.changes[i] > bisect_right(self.begins, end):
+            return 0
+        return self.ends[self.changes[i]]
+
+    def skip(self, begin: float, limit_s: float, nodes: int, n: int) -> tuple[int, float]:
+        """Skip the attempts from a time on in which fewer than `n` of some nodes are offered for a time limit.
+
+        Each attempt is at the next change after the one before. Return how many are skipped, and the time of the next
+        one; -1 for none. O(attempts * log intervals + intervals), usually: an interval that offers too few nodes rules
+        out all attempts until its end.
+        """
+        n_skipped, changes = 0, self.changes
+        while True:
+            first, last = bisect_right(self.ends, begin), bisect_right(self.begins, begin + limit_s)
+            found, i = nodes, last
+            while i > first and found.bit_count() >= n:
+                i -= 1
+                found &= self.nodes[i]
+            if found.bit_count() >= n:
+                return n_skipped, begin
+            before, after = bisect_left(changes, first), bisect_left(changes, i)
+            if after > before:
+                begin = self.ends[changes[after - 1]]
+                last = bisect_right(self.begins, begin + limit_s)
+            if after == len(changes) or changes[after] > last:
+                return n_skipped, -1
+            n_skipped += after - before + 1
+            begin = self.ends[changes[after]]
 
     def overlaps(self, begin: float, end: float, nodes: int) -> bool:
         """Return whether some of these nodes are planned for other jobs during a time."""
@@ -55,6 +86,7 @@ class _Map:
 
     def take(self, begin: float, end: float, nodes: int) -> None:
         """Take nodes for a time."""
+        self._changes = None
         self._split(begin)
         self._split(end)
         for i in range(bisect_left(self.begins, begin), bisect_left(self.begins, end)):
@@ -140,17 +172,28 @@ class BackfillPass:
 
     def _try(self, record: Record) -> Generator[Decided, None, StartedJob | ExpectedStart | None]:
         """Start a job, or plan it at its earliest start. Return what was done; None for nothing."""
-        begin = float(self._now)
-        for _ in range(_MOST_TRIES):
+        controller, request, begin = self._controller, record.request, float(self._now)
+        able = controller.selection.able(request, controller.usable(record))
+        n_nodes = controller.selection.fewest_nodes(request, able)
+        tested, fit = -1, None
+        n_tries = 0
+        while n_tries < _MOST_TRIES:
+            n_tries += 1
+            if not controller.reservations:
+                n_skipped, begin = self._map.skip(begin, record.limit_s, able, n_nodes)
+                n_tries += n_skipped
+                if begin < 0 or n_tries > _MOST_TRIES:
+                    return None
             allowed, later = self._usable(record, begin)
-            fit = self._fit(record, allowed)
+            if allowed != tested:
+                tested, fit = allowed, self._fit(record, allowed)
             if fit is not None and self._is_within_limits(record, fit):
                 start_at = max(fit.start_at, begin)
                 if start_at <= self._now:
                     start = yield from self._start(record, allowed, fit)
                     if start is not None:
                         return start
-                    start_at = self._now + 1
+                    start_at, tested = self._now + 1, -1
                 if not later or start_at <= later:
                     plan, later = self._plan(record, start_at, fit.placement)
                     if plan is not None:
@@ -221,17 +264,11 @@ class BackfillPass:
         placement = selection.choose(request, able, controller.free)
         if placement is not None:
             return Fit(now, placement)
-        victims = set[Record]()
-        if controller.conf.preempt_type:
-            victims = {held.record for held in controller.victims_of(record)}
-            if victims:
-                found = controller.with_preemption(record, able)
-                if found is not None:
-                    return Fit(now, found[0], tuple(found[1]))
-        running = controller.ends
-        if victims:
-            running = [held for held in running if held.record not in victims]
-        return selection.will_run(record, able, controller.free, running, now)
+        if controller.victims_of(record):
+            found = controller.with_preemption(record, able)
+            if found is not None:
+                return Fit(now, found[0], tuple(found[1]))
+        return selection.will_run(request, able, controller.releases(record), now)
 
     def _start(self, record: Record, allowed: int, fit: Fit) -> Generator[Decided, None, StartedJob | None]:
         """Start a job that fits now; None if its nodes have not answered yet, or others must be preempted first."""

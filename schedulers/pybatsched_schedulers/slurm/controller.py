@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf as sc
@@ -12,7 +13,7 @@ from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.limits import RunningUse
 from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.queue import JobList, QueueEntry, in_order
-from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection
+from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection, Releases
 from pybatsched_schedulers.slurm.usage import billing
 
 if TYPE_CHECKING:
@@ -90,7 +91,11 @@ class Controller:
         self.completing: dict[Record, int] = {}
         self._held: dict[Record, Held] = {}
         self._when_idle: dict[tuple[Request, str], Placement | None] = {}
-        self._ends: list[Held] | None = None  # sorted, until a job starts or ends
+        self._queue: list[QueueEntry] = []  # that of the last pass
+        self._delayed: set[Record] = set()  # jobs that wait for a time
+        # Until a job starts or ends, by what tells jobs with other victims apart:
+        self._victims: dict[object, list[Held]] = {}
+        self._releases: dict[object, Releases] = {}
 
     # --- what happens ---
 
@@ -125,6 +130,8 @@ class Controller:
             elif is_alone:  # Slurm tests whether other jobs come before it
                 for rest in self.jobs.arrays.values():
                     self.test_array(rest, record.submit_at)
+        elif record.eligible_at < math.inf:
+            self._delayed.add(record)
         self.use.submitted(record, max(len(record.tasks), 1))
         self.jobs.add(record)
         self.selection.reset_weights(record.request, self.partition_nodes[record.partition.name])
@@ -138,6 +145,7 @@ class Controller:
         """Remove a waiting job that will not run. O(1)."""
         self.use.left(record, max(len(record.tasks), 1))
         self.jobs.drop(record)
+        self._queue = []
 
     def when_idle(self, record: Record) -> Placement | None:
         """Return where a job would run if all nodes of its partition were idle; None if it can never run.
@@ -149,6 +157,12 @@ class Controller:
             nodes = self.partition_nodes[record.partition.name]
             self._when_idle[key] = self.selection.choose(record.request, nodes, self.selection.idle)
         return self._when_idle[key]
+
+    def next_eligible(self, now: float) -> float:
+        """Return when the next job may start that waits for a time; infinite for none. O(jobs that wait for a time)."""
+        waiting = self.jobs.waiting
+        self._delayed = {one for one in self._delayed if one.eligible_at > now and waiting.get(one.place) is one}
+        return min((one.eligible_at for one in self._delayed), default=math.inf)
 
     def test_array(self, rest: Record, now: int) -> None:
         """Test whether the rest of an array could start, as Slurm does at several occasions."""
@@ -177,7 +191,7 @@ class Controller:
         self.free.take(shares, exclusive=started.request.exclusive)
         self.use.started(started)
         self._held[started] = Held(now + started.limit_s, started.place, started, shares, set_of(placement.nodes))
-        self._ends = None
+        self._victims, self._releases = {}, {}
         return started
 
     def end(self, record: Record, now: int) -> None:
@@ -197,7 +211,9 @@ class Controller:
             self.jobs.end(record)
         else:
             self.jobs.requeue(record)
+            self._queue = []
             record.submit_at, record.eligible_at, record.was_seen = now, now + REQUEUE_DELAY_S, False
+            self._delayed.add(record)
 
     def cancels(self, record: Record) -> bool:
         """Return whether a job that is preempted does not run again."""
@@ -214,7 +230,7 @@ class Controller:
         self.free.give(held.shares, exclusive=record.request.exclusive)
         self.use.ended(record)
         self.completing[record] = held.nodes
-        self._ends = None
+        self._victims, self._releases = {}, {}
 
     def nodes_answered(self, record: Record) -> None:
         """Let the nodes of an ended or preempted job be used again. O(1)."""
@@ -223,12 +239,18 @@ class Controller:
 
     # --- what passes ask ---
 
-    @property
-    def ends(self) -> list[Held]:
-        """The running jobs by end, then by their place in the list of jobs. O(running log running) after a change."""
-        if self._ends is None:
-            self._ends = sorted(self._held.values())
-        return self._ends
+    def releases(self, record: Record) -> Releases:
+        """Return what becomes free as running jobs end that a job may not preempt.
+
+        Jobs end by their limits, then by their place in the list of jobs. O(1), O(running log running) after a change.
+        """
+        kind = self._kind_of_preemptor(record)
+        found = self._releases.get(kind)
+        if found is None:
+            victims = {held.place for held in self.victims_of(record)}
+            running = sorted(held for held in self._held.values() if held.place not in victims)
+            found = self._releases[kind] = Releases(self.free, running)
+        return found
 
     def held(self, record: Record) -> Held:
         """Return what a running job holds. O(1)."""
@@ -321,12 +343,25 @@ class Controller:
         flags = self.conf.priorities.flags
         return int(billing(tres, record.partition, takes_maximum=bool(flags & {"MAX_TRES", "MAX_TRES_GRES"})))
 
-    def victims_of(self, record: Record) -> list[Held]:
-        """Return the running jobs that a job may preempt, the first victim first. O(running log running)."""
+    def _kind_of_preemptor(self, record: Record) -> object:
+        """Return what decides which running jobs a job may preempt."""
         kind = self.conf.preempt_type
-        if not kind:
+        return record.qos if kind == "qos" else record.partition.tier if kind else None
+
+    def victims_of(self, record: Record) -> list[Held]:
+        """Return the running jobs that a job may preempt, the first victim first.
+
+        O(1), O(running log running) after a change.
+        """
+        if not self.conf.preempt_type:
             return []
-        if kind == "qos":
+        kind = self._kind_of_preemptor(record)
+        if kind not in self._victims:
+            self._victims[kind] = self._found_victims(record)
+        return self._victims[kind]
+
+    def _found_victims(self, record: Record) -> list[Held]:
+        if self.conf.preempt_type == "qos":
             if record.qos is None or not record.qos.preempts:
                 return []
             found = [
@@ -381,10 +416,18 @@ class Controller:
         )
 
     def queue(self, now: int) -> list[QueueEntry]:
-        """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting)."""
-        ready = [one for one in self.jobs.waiting.values() if self.is_ready(one, now)]
-        by_qos = self.conf.preempt_type == "qos"
-        return in_order(ready, preempts_by_qos=by_qos, partition_weight=self.priorities.partition_weight)
+        """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting).
+
+        Entries of the last pass are kept. The order by QOS is none, so that all jobs are sorted again.
+        """
+        by_qos, kept = self.conf.preempt_type == "qos", [entry for entry in self._queue if entry.is_current()]
+        known = {entry.record for entry in kept}
+        ready = [one for one in self.jobs.waiting.values() if one not in known and self.is_ready(one, now)]
+        found = in_order(ready, preempts_by_qos=by_qos, partition_weight=self.priorities.partition_weight)
+        if by_qos:
+            return found
+        self._queue = sorted([*kept, *found], key=itemgetter(0)) if found else kept
+        return self._queue
 
 
 def _qos_then_size(held: Held) -> tuple[float, int, int]:

@@ -35,6 +35,8 @@ class MainPass:
             tried[entry.partition.name] += 1
             if (per_partition and tried[entry.partition.name] > per_partition) or not entry.is_tried():
                 continue
+            if not entry.record.array_id and self._is_skipped(entry.record):  # most are
+                continue
             for decided in self._try(entry.record):
                 yield decided
                 n_left -= isinstance(decided, StartedJob)

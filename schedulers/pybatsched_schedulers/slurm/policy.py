@@ -269,7 +269,7 @@ class Slurm(Policy):
 
     def _calls(self, now: float) -> Iterator[Decision]:
         waiting = self._controller.jobs.waiting
-        at = min((one.eligible_at for one in waiting.values() if one.eligible_at > now), default=math.inf)
+        at = self._controller.next_eligible(now)
         self._eligible_at = at
         if not waiting:
             return

@@ -122,9 +122,17 @@ class QueueEntry(NamedTuple):
     """A waiting job in the queue of a pass: one entry for each of its partitions, with its priority there."""
 
     rank: tuple[float, ...]
+    priority: float
     record: Record
     partition: sc.Partition
     request: Request
+
+    def is_current(self) -> bool:
+        """Return whether the job still waits, for nothing but nodes, with the same priority."""
+        record = self.record
+        return (
+            record.placement is None and record.priority == self.priority and not (record.tasks or record.reservation)
+        )
 
     def is_tried(self) -> bool:
         """Return whether the job still waits, and let it be one of this partition."""
@@ -144,7 +152,8 @@ def in_order(records: Iterable[Record], *, preempts_by_qos: bool, partition_weig
     for record in records:
         for partition, request in record.choices or ((record.partition, record.request),):
             priority = record.priority + partition_weight * (partition.job_factor - record.home.job_factor)
-            found.append(QueueEntry(_rank(record, partition.tier, priority), record, partition, request))
+            rank = _rank(record, partition.tier, priority)
+            found.append(QueueEntry(rank, record.priority, record, partition, request))
     if preempts_by_qos and any(one.record.qos is not None and one.record.qos.preempts for one in found):
         return _merge_sorted(found, _comes_first)
     return sorted(found, key=itemgetter(0))

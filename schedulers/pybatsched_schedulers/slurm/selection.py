@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
+from operator import or_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched import FreeNodes, NodeRequest, NodeShare, members, set_of
@@ -24,6 +27,8 @@ _LOW: Final = (1 << _WEIGHT_SHIFT) - 1
 _WINDOW_S: Final = 30
 #: At most one job more than this is removed before a job is tested again.
 _MOST_REMOVED: Final = 200
+#: So many states of the machine are kept.
+_MOST_STATES: Final = 200
 #: Memory in the unit of `pybatsched.Nodes`: this many are one MB.
 MB: Final = 1000
 
@@ -43,6 +48,8 @@ class NodeSelection(ABC):
         self.machine = machine
         #: The machine with nothing in use. It never changes.
         self.idle = FreeNodes(machine)
+        #: The nodes by their CPUs, the fewest first.
+        self._by_size = [(n_cpus, nodes) for n_cpus, nodes in enumerate(self.idle.by_cores) if nodes]
         self._counts_memory = counts_memory
         self._requests: dict[Request, NodeRequest] = {}
         self._able: dict[Request, int] = {}
@@ -91,6 +98,14 @@ class NodeSelection(ABC):
             found = self._able[request] = self.machine.able(on_node)
         return allowed & found
 
+    def fewest_nodes(self, request: Request, allowed: int) -> int:
+        """Return a number of nodes with less than which a job never fits. O(sizes of nodes).
+
+        Jobs with GPUs are tested even if CPUs are too few: each test changes weights.
+        """
+        most = next((n_cpus for n_cpus, nodes in reversed(self._by_size) if nodes & allowed), 1)
+        return request.min_nodes if request.gpus_per_node else max(request.min_nodes, -(-request.n_cpus // most))
+
     def reset_weights(self, request: Request, allowed: int) -> None:  # noqa: ARG002
         """Forget what tests of jobs with GPUs have done to the weights of the nodes a job can use."""
         return
@@ -100,11 +115,8 @@ class NodeSelection(ABC):
         """Return where a job starts on allowed nodes; None if it does not fit."""
 
     @abstractmethod
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
-        """Return when and where a job fits that does not fit now, as running jobs end; None for never.
-
-        `running` is in the order in which jobs end.
-        """
+    def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
+        """Return when and where a job fits that does not fit now, as running jobs end; None for never."""
 
     def fits_when_idle(self, request: Request, allowed: int) -> bool:
         """Return whether a job fits if all allowed nodes are idle."""
@@ -121,69 +133,92 @@ class Held(NamedTuple):
     nodes: int
 
 
+class Releases:
+    """What is free as running jobs end, one after the other. All waiting jobs of a pass share it."""
+
+    def __init__(self, free: FreeNodes, running: Sequence[Held]) -> None:
+        n_ending = bisect_left(running, math.inf, key=_end_of)
+        #: The running jobs that end, in this order, and their ends.
+        self.jobs = running if n_ending == len(running) else running[:n_ending]
+        self.ends = [job.end_at for job in self.jobs]
+        self._free = free
+        self._states = {0: free}
+        self._idle: list[int] | None = None
+
+    @property
+    def idle(self) -> list[int]:
+        """The idle nodes after the end of 0, 1, ... jobs that have their nodes for themselves."""
+        if self._idle is None:
+            idle = self._free.idle & ~self._free.closed
+            self._idle = list(accumulate((job.nodes for job in self.jobs), or_, initial=idle))
+        return self._idle
+
+    def after(self, n: int) -> FreeNodes:
+        """Return what is free after the end of `n` jobs. O(1) if it was asked before, else O(nodes + ends between)."""
+        found = self._states.get(n)
+        if found is None:
+            if len(self._states) == _MOST_STATES:
+                self._states = {0: self._free}
+            begin = max(i for i in self._states if i < n)
+            found = self._states[n] = self._states[begin].copy()
+            for job in self.jobs[begin:n]:
+                found.give(job.shares, exclusive=job.record.request.exclusive)
+        return found
+
+
+def _end_of(job: Held) -> float:
+    return job.end_at
+
+
 class LinearSelection(NodeSelection):
     """select/linear: whole nodes."""
 
     def _n_nodes(self, request: Request, allowed: int) -> int:
         """Return how many nodes a job needs: as many as asked, and enough for its CPUs."""
-        nodes = self.machine.nodes
-        least = min((nodes[node].n_cores for node in members(allowed)), default=1)
+        least = next((n_cpus for n_cpus, nodes in self._by_size if nodes & allowed), 1)
         return max(request.min_nodes, -(-request.n_cpus // least) if request.n_cpus > least * request.min_nodes else 0)
-
-    def _idle(self, request: Request, allowed: int, free: FreeNodes) -> int:
-        return self.able(request, allowed) & free.idle & ~free.closed
 
     def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
         """Return the best fit among runs of consecutive idle nodes. O(nodes)."""
-        idle = self._idle(request, allowed, free)
-        n = self._n_nodes(request, allowed)
+        idle, n = self.able(request, allowed) & free.idle & ~free.closed, self._n_nodes(request, allowed)
         if idle.bit_count() < n or (request.max_nodes and n > request.max_nodes):
             return None
+        return self._best_fit(n, idle)
+
+    def _best_fit(self, n: int, idle: int) -> Placement:
         usable = 0
         for group in self.machine.by_weight:  # nodes of low weight first
             usable |= idle & group
             if usable.bit_count() >= n:
                 break
         taken: list[int] = []
-        runs = [(len(run), run) for run in _runs(usable)]
+        runs = list(_runs(usable))
         while len(taken) < n:
             left = n - len(taken)
-            best = min((run for run in runs if run[0] >= left), key=_size, default=None) or max(runs, key=_size)
-            taken += best[1][:left]
+            best = min((run for run in runs if len(run) >= left), key=len, default=None) or max(runs, key=len)
+            taken += best[:left]
             runs.remove(best)
         taken.sort()
         return Placement(tuple(taken), tuple(self.machine.nodes[node].n_cores for node in taken))
 
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
-        """Remove running jobs one at a time, until the job fits. O(running + nodes)."""
-        then, request = free.copy(), record.request
-        n = self._n_nodes(request, allowed)
-        able = self.able(request, allowed)
-        for job in running:
-            if job.end_at == math.inf:
-                return None
-            then.give(job.shares, exclusive=True)
-            if (job.nodes & able) and (able & then.idle & ~then.closed).bit_count() >= n:
-                found = self.choose(request, allowed, then)
-                if found is not None:
-                    return Fit(max(job.end_at, now + 1), found)
-        return None
+    def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
+        """Remove running jobs one at a time, until enough nodes are idle. O(log running + nodes), usually."""
+        n, able, idle = self._n_nodes(request, allowed), self.able(request, allowed), releases.idle
+        if request.max_nodes and n > request.max_nodes:
+            return None
+        n_ended = bisect_left(idle, n, lo=1, key=lambda nodes: (nodes & able).bit_count())
+        if n_ended == len(idle):
+            return None
+        return Fit(max(releases.ends[n_ended - 1], now + 1), self._best_fit(n, idle[n_ended] & able))
 
 
-def _runs(nodes: int) -> Iterator[list[int]]:
-    """Yield the runs of consecutive nodes of a set, in order."""
-    run: list[int] = []
-    for node in members(nodes):
-        if run and node != run[-1] + 1:
-            yield run
-            run = []
-        run.append(node)
-    if run:
-        yield run
-
-
-def _size(run: tuple[int, list[int]]) -> int:
-    return run[0]
+def _runs(nodes: int) -> Iterator[range]:
+    """Yield the runs of consecutive nodes of a set, in order. O(runs)."""
+    while nodes:
+        lowest = nodes & -nodes
+        start, rest = lowest.bit_length() - 1, nodes + lowest  # carried to the end of the run
+        yield range(start, (rest & -rest).bit_length() - 1)
+        nodes &= rest
 
 
 class _Set(NamedTuple):
@@ -230,11 +265,12 @@ class ConsTresSelection(NodeSelection):
             if memory_needed:
                 usable = set_of([node for node in members(usable) if memory[node] >= memory_needed])
             self._lower_weights(on_node, usable)
-        with_cpus = 0
-        for nodes in free.by_cores[least:]:
+        with_cpus = n_cpus = 0
+        for n, nodes in enumerate(free.by_cores[least:], least):
             with_cpus |= nodes
+            n_cpus += n * (nodes & usable).bit_count() if nodes else 0
         with_cpus &= usable
-        if with_cpus.bit_count() < request.min_nodes:
+        if n_cpus < request.n_cpus or with_cpus.bit_count() < request.min_nodes:
             return []
         if on_node.gpus_per_node and request.tasks_per_node:
             return [(node, needed) for node, _ in self._offered(request, on_node, with_cpus, least, free)]
@@ -262,8 +298,11 @@ class ConsTresSelection(NodeSelection):
     def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
         """Return nodes of low weight first, in consecutive sets. O(offering nodes), more only if CPUs are short."""
         offers = self._offers(request, allowed, free)
+        if not offers:
+            return None
         taken = self._take(request, offers)
-        if taken is None and offers:  # without the nodes that offer least, the permitted ones may be enough
+        if taken is None and sum([n_cpus for _, n_cpus in offers]) >= request.n_cpus:
+            # without the nodes that offer least, the permitted ones may be enough
             for least in sorted({n_cpus for _, n_cpus in offers})[:-1]:
                 offers = [offer for offer in offers if offer[1] > least]
                 if len(offers) < request.min_nodes:
@@ -341,38 +380,41 @@ class ConsTresSelection(NodeSelection):
 
     # --- when a job fits ---
 
-    def will_run(self, record: Record, allowed: int, free: FreeNodes, running: Sequence[Held], now: int) -> Fit | None:
-        """Remove running jobs in groups of ends, until the job fits. O(running + groups * nodes).
+    def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
+        """Remove running jobs in groups of ends, until the job fits. O(groups * nodes), usually.
 
         A group is closed only by a job with nodes that the job may use, if the next job of all ends after the window.
         """
-        request, then = record.request, free.copy()
-        ends = running
-        if running and running[-1].end_at == math.inf:
-            ends = [job for job in running if job.end_at < math.inf]
-        begin, window, i = 0, _WINDOW_S, 0
-        while i < len(ends):
-            last, n_removed = None, 0
-            while i < len(ends):
-                job = ends[i]
-                i += 1
-                if not job.nodes & allowed:
-                    continue
-                if not begin:
-                    begin = int(job.end_at) + _WINDOW_S - int(job.end_at) % _WINDOW_S
-                last, n_removed = job, n_removed + 1
-                then.give(job.shares, exclusive=job.record.request.exclusive)
-                if n_removed > _MOST_REMOVED or (i < len(ends) and ends[i].end_at > begin + window):
-                    break
+        jobs, ends = releases.jobs, releases.ends
+        n_ended = next((i for i, job in enumerate(jobs) if job.nodes & allowed), len(jobs))
+        if n_ended == len(jobs):
+            return None
+        begin, window = int(ends[n_ended]) + _WINDOW_S - int(ends[n_ended]) % _WINDOW_S, _WINDOW_S
+        while n_ended < len(jobs):
+            first, n_ended = n_ended, _end_of_group(releases, n_ended, begin + window, allowed)
+            group = range(n_ended - 1, first - 1, -1)
+            last = next((jobs[i] for i in group if jobs[i].nodes & allowed), None)
             if last is None:
                 return None
             window *= 2
-            while i < len(ends) and ends[i].end_at > begin + window:
+            while n_ended < len(ends) and ends[n_ended] > begin + window:
                 window *= 2
-            found = self.choose(request, allowed, then)
+            found = self.choose(request, allowed, releases.after(n_ended))
             if found is not None:
                 return Fit(last.end_at if last.end_at > now else max(last.end_at + _WINDOW_S, now + 1), found)
         return None
+
+
+def _end_of_group(releases: Releases, first: int, until: float, allowed: int) -> int:
+    """Return the number of jobs that have ended with the group that begins at `first`. O(jobs passed over)."""
+    jobs = releases.jobs
+    n_ended = max(bisect_right(releases.ends, until, lo=first), first + 1)
+    if n_ended - first > _MOST_REMOVED:
+        touching = (i for i in range(first, n_ended) if jobs[i].nodes & allowed)
+        n_ended = next(islice(touching, _MOST_REMOVED, None), n_ended - 1) + 1
+    while n_ended < len(jobs) and not jobs[n_ended - 1].nodes & allowed:
+        n_ended += 1
+    return n_ended
 
 
 def _cpus(offer: tuple[int, int]) -> int:

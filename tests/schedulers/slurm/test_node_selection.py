@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pybatsched import FreeNodes
 from pybatsched.machines.slurm_conf import NodeSpec, Partition, SlurmConf
+from pybatsched_schedulers.slurm import selection
 from pybatsched_schedulers.slurm.controller import machine_of
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
-from pybatsched_schedulers.slurm.selection import ConsTresSelection, Held, LinearSelection
+from pybatsched_schedulers.slurm.selection import ConsTresSelection, Held, LinearSelection, Releases
 
 BATCH = Partition("batch", ())
 
@@ -122,6 +125,83 @@ def test_gpus_of_a_type_and_their_return() -> None:
     assert cluster.choose(n_tasks=1, gpus_per_node=1, gpu_type="a") == {0: 1}
 
 
+# --- cons_tres, against a twin ---
+
+
+def slow_will_run(
+    cluster: Nodes, request: Request, allowed: int, running: list[Held], now: int, most_removed: int
+) -> tuple[float, Placement] | None:
+    """Remove running jobs one after the other. A group ends with a job on allowed nodes if the next ends later."""
+    then, begin, window, i = cluster.free.copy(), 0, 30, 0
+    ends = [job for job in running if job.end_at < math.inf]
+    while i < len(ends):
+        last, n_removed = None, 0
+        while i < len(ends):
+            job, i = ends[i], i + 1
+            if not job.nodes & allowed:
+                continue
+            if not begin:
+                begin = int(job.end_at) + 30 - int(job.end_at) % 30
+            last, n_removed = job, n_removed + 1
+            then.give(job.shares, exclusive=job.record.request.exclusive)
+            if n_removed > most_removed or (i < len(ends) and ends[i].end_at > begin + window):
+                break
+        if last is None:
+            return None
+        window *= 2
+        while i < len(ends) and ends[i].end_at > begin + window:
+            window *= 2
+        found = cluster.select.choose(request, allowed, then)
+        if found is not None:
+            return last.end_at if last.end_at > now else max(last.end_at + 30, now + 1), found
+    return None
+
+
+@st.composite
+def shared_clusters(draw: st.DrawFn) -> tuple[Nodes, list[Held]]:
+    cluster = Nodes(*draw(st.lists(st.sampled_from([(4,), (2, 5, 2), (6, 1, 2, 900)]), min_size=1, max_size=8)))
+    machine, held = cluster.machine.nodes, list[Held]()
+    for place in range(draw(st.integers(0, 12))):
+        wanted = draw(st.sampled_from([Request(n_tasks=2, cpu_memory=200), Request(gpus_per_node=1), Request()]))
+        fitting = [
+            node.number for node in machine if cluster.select.choose(wanted, 1 << node.number, cluster.free) is not None
+        ]
+        if fitting:
+            end = draw(st.one_of(st.integers(1, 400), st.just(math.inf)))
+            one = cluster.hold(wanted, (draw(st.sampled_from(fitting)),), (wanted.n_cpus,), end)
+            held.append(one._replace(place=place))
+    return cluster, sorted(held, key=lambda one: (one.end_at, one.place))
+
+
+REQUESTS = (
+    Request(n_tasks=4),
+    Request(n_tasks=9, cpu_memory=300),
+    Request(min_nodes=2, max_nodes=2, n_tasks=8),
+    Request(min_nodes=2, n_tasks=2, exclusive=True),
+    Request(n_tasks=2, tasks_per_node=2, max_nodes=1, node_memory=1_000),
+    Request(n_tasks=2, gpus_per_node=2),
+)
+
+
+@given(shared_clusters(), st.sampled_from(REQUESTS), st.lists(st.integers(1, 255), min_size=1), st.integers(0, 3))
+def test_shared_nodes_become_free_as_by_a_twin(
+    drawn: tuple[Nodes, list[Held]], request: Request, sets: list[int], most_removed: int
+) -> None:
+    cluster, held = drawn
+    releases, now = Releases(cluster.free, held), 100
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "_MOST_REMOVED", most_removed)
+        patch.setattr(selection, "_MOST_STATES", 3)
+        for nodes in sets:
+            allowed = nodes & cluster.machine.all
+            expected = slow_will_run(cluster, request, allowed, held, now, most_removed)
+            fit = cluster.select.will_run(request, allowed, releases, now)
+            assert (None if fit is None else (fit.start_at, fit.placement)) == expected
+            if cluster.select.choose(request, allowed, cluster.free) or expected:
+                able = cluster.select.able(request, allowed)
+                assert able.bit_count() >= cluster.select.fewest_nodes(request, able)
+
+
 # --- linear, against twins ---
 
 
@@ -182,8 +262,7 @@ def test_linear_is_as_its_twins(drawn: tuple[Nodes, list[Held]], n: int, data: s
         if chosen is not None:
             later = max(one.end_at, now + 1), chosen
             break
-    record = Record(9, request, BATCH, 60, 0)
-    fit = cluster.select.will_run(record, as_set, cluster.free, held, now)
+    fit = cluster.select.will_run(request, as_set, Releases(cluster.free, held), now)
     assert (None if fit is None else (fit.start_at, list(fit.placement.nodes))) == later
 
 

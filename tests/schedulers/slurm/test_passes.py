@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.slurm_scenes import Scene, accounts_of
 
-from pybatsched.machines.slurm_conf import NodeSpec, Partition
+from pybatsched.machines.slurm_conf import NodeSpec, Partition, Priorities
 from pybatsched_schedulers.slurm.accounts import Qos
 from pybatsched_schedulers.slurm.backfill import _Map
 from pybatsched_schedulers.slurm.jobs import Record, Request
@@ -55,6 +56,35 @@ def test_preemptors_come_first_and_a_circle_of_three_is_sorted_as_glibc_does() -
     assert order_of(high, low, normal) == [1, 2, 3]
     assert order_of(low, normal, high) == [2, 3, 1]
     assert order_of(normal, high, low) == [3, 1, 2]
+
+
+@given(st.lists(st.sampled_from(["one", "two", "array", "main", "end", "preempt", "drop", "update", "later"])))
+def test_the_queue_is_as_if_it_was_sorted_anew(steps: list[str]) -> None:
+    scene = two_partitions(priorities=Priorities(type="multifactor", age=1000, partition=50, fairshare=100))
+    controller, now = scene.controller, 0
+    jobs = controller.jobs
+    for number, step in enumerate(steps):
+        if step in {"one", "two", "array"}:
+            tasks = [0, 1, 2] if step == "array" else []
+            partition = "express,batch" if step == "two" else "batch"
+            scene.submit(f"j{number}", 1 + number % 3, at=now, user="eve", partition=partition, tasks=tasks)
+        elif step == "main":
+            scene.main(now)
+        elif step == "update":
+            controller.update_priorities(now)
+        elif step == "later":
+            now += 50
+        elif step == "drop" and jobs.waiting:
+            controller.drop(next(iter(jobs.waiting.values())))
+        elif step in {"end", "preempt"} and jobs.running:
+            record = next(iter(jobs.running))
+            (controller.end if step == "end" else controller.preempt)(record, now)
+            controller.nodes_answered(record)
+        found = controller.queue(now)
+        ready = [one for one in jobs.waiting.values() if controller.is_ready(one, now)]
+        assert found == in_order(ready, preempts_by_qos=False, partition_weight=controller.priorities.partition_weight)
+        times = [one.eligible_at for one in jobs.waiting.values() if one.eligible_at > now]
+        assert controller.next_eligible(now) == min(times, default=math.inf)
 
 
 # --- main ---
@@ -486,3 +516,20 @@ def test_the_map_is_as_free_nodes_by_seconds(
         assert change == changes[0]
     else:
         assert change in {0, *changes[:1]}
+
+
+@given(plans(), st.integers(0, 19), st.integers(0, 12), st.integers(1, 15), st.integers(1, 4))
+def test_attempts_with_too_few_nodes_are_skipped(
+    taken: list[tuple[int, int, int]], begin: int, time: int, own: int, n: int
+) -> None:
+    found = _Map(0, 20, 15)
+    for one in taken:
+        found.take(*one)
+    n_skipped, at = 0, float(begin)
+    while (found.during(at, at + time) & own).bit_count() < n:  # one attempt after the other
+        at = found.next_change(at, at + time)
+        if not at:
+            assert found.skip(begin, time, own, n)[1] == -1
+            return
+        n_skipped += 1
+    assert found.skip(begin, time, own, n) == (n_skipped, at)
