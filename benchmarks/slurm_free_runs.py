@@ -117,7 +117,13 @@ class Recorded:
             job["depends_on"] = f"{kind}:{':'.join(f'j{one}' for one in others.split(':'))}"
         if row["begin"]:
             job["eligible_at"] = submitted_at + int(row["begin"])
-        return job | {"res": n_tasks * per_task, "walltime": int(row["limit_min"]) * 60, "subtime": submitted_at}
+        limit_s = int(row["limit_min"]) * 60
+        return job | {
+            "res": n_tasks * per_task,
+            "subtime": submitted_at,
+            "estimate": limit_s,
+            "walltime": limit_s + 60,  # the policy kills before
+        }
 
     def reservations(self) -> list[dict[str, Any]]:
         """Return the reservations that were created."""

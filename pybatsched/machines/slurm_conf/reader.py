@@ -79,6 +79,8 @@ class Partition:
     job_factor: int = 1
     max_time_s: float = math.inf
     default_time_s: float | None = None
+    #: How long jobs may run past their time limits.
+    over_time_s: float = 0
     min_nodes: int = 0
     #: 0 for any number.
     max_nodes: int = 0
@@ -535,6 +537,7 @@ def _over_subscribe(text: str) -> str:
 def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str, Unsupported]) -> dict[str, Partition]:
     partitions: dict[str, Partition] = {}
     indexes = _node_indexes(file, nodes)
+    over_time_s = file.fields.read("OverTimeLimit", whole_minutes, 0.0)
     for where, name, fields in file.lines["PartitionName"]:
         priority = fields.integer("Priority", 1)
         sharing = fields.read("OverSubscribe", _over_subscribe, "no")
@@ -549,6 +552,7 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
             job_factor=fields.integer("PriorityJobFactor", priority),
             max_time_s=fields.read("MaxTime", whole_minutes, math.inf),
             default_time_s=fields.read("DefaultTime", whole_minutes, None),
+            over_time_s=fields.read("OverTimeLimit", whole_minutes, over_time_s),
             min_nodes=fields.integer("MinNodes"),
             max_nodes=fields.integer("MaxNodes"),
             is_exclusive=sharing == "exclusive",

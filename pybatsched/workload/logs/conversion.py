@@ -68,6 +68,7 @@ _LEAST_S: Final = 1e-6  # of a requested time: Batsim's files have six decimals
 _WHOLE: Final = re.compile(WHOLE_NUMBER)
 _FEATURES: Final = pl.Struct({"features": pl.String, "is_simplified": pl.Boolean, "is_unread": pl.Boolean})
 _TIMES: Final = pl.Struct({"walltime_s": pl.Float64, "estimate_s": pl.Float64, "changed": pl.String})
+_NO_NUMBER: Final = pl.col("time_limit").is_not_null() & pl.col("requested_s").is_null()
 _MINUS_ONE: Final = r"^-0*1(\.0+)?$"
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
 
@@ -270,9 +271,8 @@ class _Conversion:
         self._count("changed", rules | {RENUMBERED: pl.col("is_renumbered"), LOOSE: pl.col("is_loose")})
         if log.has_records:
             self._read_requests()
-            is_unlimited = pl.col("is_unlimited") & pl.col("requested_s").is_null()
             self._count("changed", {RENAMED: pl.col("is_cleaned")})
-            self._count("noted", {UNLIMITED: is_unlimited, ATTEMPT: pl.col("attempt") > 1})
+            self._count("noted", {UNLIMITED: _NO_NUMBER, ATTEMPT: pl.col("attempt") > 1})
 
     def _read_requests(self) -> None:
         """Set what jobs request of nodes, and count it, and what is ignored or simplified. O(n)."""
@@ -465,6 +465,7 @@ class _Conversion:
             "priority": pl.col("priority"),
             "energy_j": pl.col("energy_j"),
             "mean_power_w": pl.col("power_w"),
+            "time_limit": pl.when(_NO_NUMBER & self._options.walltimes.is_by_request).then("time_limit"),
             "array": pl.col("array"),
             "array_limit": pl.col("array_limit"),
             "eligible_at": pl.col("eligible_from"),

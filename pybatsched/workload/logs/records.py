@@ -46,15 +46,16 @@ SIZE_COLUMNS: Final = tuple(
 )
 #: The columns that readers of records fill. Ids are a number, perhaps with a task and a part, or a name; `elapsed_s` is
 #: the run time by the log, `memory_gb` and `used_gb` are of the whole job, `power_w` is that of all its nodes.
-#: `is_node_memory` says that the job requested as much memory on each node. Several types of GPUs are joined by commas.
+#: `time_limit` is UNLIMITED or Partition_Limit, if there is no number. `is_node_memory` says that the job requested as
+#: much memory on each node. Several types of GPUs are joined by commas.
 SCHEMA: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("number", "task", "part", "array_limit", "cores_per_node", "line"), pl.Int64),
     "name": pl.String,
-    **dict.fromkeys(("is_waiting", "is_unlimited", "is_node_memory", "exclusive"), pl.Boolean),
+    **dict.fromkeys(("is_waiting", "is_node_memory", "exclusive"), pl.Boolean),
     **dict.fromkeys(("submitted_at", "eligible_at", "started_at", "ended_at", "elapsed_s", "requested_s"), pl.Float64),
     **dict.fromkeys(SIZE_COLUMNS, pl.Int64),
     **dict.fromkeys(("memory_gb", "used_gb", "priority", "energy_j", "power_w"), pl.Float64),
-    **dict.fromkeys((*LABELS, "state"), pl.String),
+    **dict.fromkeys((*LABELS, "state", "time_limit"), pl.String),
 }
 _NUMBER: Final = ("number", "task", "part")
 _FORBIDDEN: Final = r'[!,"\\\s\x00\x1c-\x1f]'
@@ -120,7 +121,6 @@ class Records:
             pl.coalesce("elapsed_s", pl.col("ended_at") - pl.col("started_at")).alias("run_s"),
             (pl.col("started_at") - pl.col("submitted_at")).alias("wait_s"),
             pl.col("is_waiting").fill_null(value=False),
-            pl.col("is_unlimited").fill_null(value=False),
             pl.lit(None, pl.Int64).alias("attempt"),
             pl.col("name").str.contains(_FORBIDDEN).fill_null(value=False).alias("is_cleaned"),
         )

@@ -232,7 +232,6 @@ _LABELS: Final = {
 }
 LOST_STEPS: Final = "a step whose job has no line: ignored"
 _ROWS: Final = 1 << 16
-_UNLIMITED: Final = -1.0  # a limit that says: none
 _Faults: TypeAlias = dict[int, tuple[str, str]]
 
 
@@ -408,13 +407,13 @@ class _Values:
         yield from (("submitted_at", submit_at), ("started_at", start_at), ("ended_at", end_at))
         yield from (("eligible_at", self._time("Eligible")), ("state", state), ("elapsed_s", elapsed_s))
         yield "requested_s", [one if one and one > 0 else None for one in limits]
-        yield "is_unlimited", [one == _UNLIMITED for one in limits]
+        yield "time_limit", [None if one is None else values.LIMIT_NAMES.get(one) for one in limits]
 
     def _limits(self, name: str, where: Sequence[bool] | None) -> list[float | None]:
         """Return time limits, below 0 if the log says that there is none, or that of the partition."""
 
         def limit_of(text: str) -> float | None:
-            return _UNLIMITED if text.lower() in values.NO_LIMIT else values.limit_of(text)
+            return values.NO_LIMIT.get(text.lower()) or values.limit_of(text)
 
         return self._of(name, limit_of, where)
 

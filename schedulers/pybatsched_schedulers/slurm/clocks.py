@@ -1,4 +1,4 @@
-"""When slurmctld schedules: a main loop with ticks, and backfill, each with its own phase."""
+"""When slurmctld schedules and checks time limits: a main loop with ticks, and backfill, each with its own phase."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 TICK_S: Final = 1.002
 #: Backfill looks again after this time if nothing has changed since its last run.
 _LOOK_AGAIN_S: Final = 1.0
+#: Between checks of time limits, in whole seconds.
+_LIMITS_EVERY_S: Final = 30
+#: A job is killed at most this long after its time limit: a period of checks, and the rest of a tick.
+LATEST_KILL_S: Final = _LIMITS_EVERY_S + 2
 
 
 class Clocks:
@@ -34,6 +38,7 @@ class Clocks:
         self._at_once = math.inf
         self._next_backfill = begin + round(options.bf_interval_s * phases.random(), 6)
         self._changed_at: float | None = begin
+        self._first_check_at = math.floor(begin) - phases.randrange(_LIMITS_EVERY_S)
 
     def skip(self, now: float) -> None:
         """Record the passes that were due before a time, with nothing to do."""
@@ -75,7 +80,16 @@ class Clocks:
         at = min(of_full, max(self._asked_at, after))
         if at == math.inf:
             return at
+        return self._tick(at)
+
+    def _tick(self, at: float) -> float:
+        """Return the first tick that is not before a time."""
         return self._first_tick + max(math.ceil((at - self._first_tick) / TICK_S), 0) * TICK_S
+
+    def limit_check(self, at: float) -> float:
+        """Return the first check of time limits that is not before a whole second: a tick after each 30 s."""
+        n = math.ceil((at - self._first_check_at) / _LIMITS_EVERY_S)
+        return self._tick(self._first_check_at + n * _LIMITS_EVERY_S)
 
     def main_ran(self, now: float) -> bool:
         """Record a main pass, and return whether it looks at the full queue."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ from pybatsched import (
 )
 from pybatsched_schedulers.slurm.accounts import read_accounts
 from pybatsched_schedulers.slurm.backfill import BackfillPass
-from pybatsched_schedulers.slurm.clocks import Clocks
+from pybatsched_schedulers.slurm.clocks import LATEST_KILL_S, Clocks
 from pybatsched_schedulers.slurm.controller import (
     Controller,
     ExpectedStart,
@@ -45,7 +46,7 @@ from pybatsched_schedulers.slurm.controller import (
 from pybatsched_schedulers.slurm.main_pass import MainPass
 from pybatsched_schedulers.slurm.priority import PRIORITY_COLUMNS
 from pybatsched_schedulers.slurm.queue import in_order
-from pybatsched_schedulers.slurm.requests import RecordMaker, SlurmFields, SubmissionError
+from pybatsched_schedulers.slurm.requests import UNLIMITED_S, RecordMaker, SlurmFields, SubmissionError
 from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, load_usage, share_rows
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class Slurm(Policy):
         self._arrays: dict[str, Record] = {}  # by the id of an array: its last record
         self._refused: list[RejectJob] = []
         self._answers: list[tuple[float, Record]] = []  # when nodes of ended jobs answer
+        self._limits: list[tuple[float, str, int]] = []  # when jobs are killed, by id and start: a heap
         self._called_at = -math.inf
         self._eligible_at = math.inf  # when the next job may start that waits for a time
         self._windows = self._partition.upcoming.copy()  # the reservations of hosts that begin later
@@ -248,6 +250,7 @@ class Slurm(Policy):
             clocks.ask(now)  # the passes after the end came before the answer
         yield from self._refused
         self._refused = []
+        yield from self._kill_overdue(now)
         if self._eligible_at <= now + HALF_TICK:
             self._has_changed = True
             if clocks is not None:
@@ -267,19 +270,42 @@ class Slurm(Policy):
                 yield from self._carry_out(BackfillPass(self._controller, now).run(), now)
         yield from self._calls(now)
 
+    def _kill_overdue(self, now: float) -> Iterator[Decision]:
+        """Kill the jobs that are past their time limits, at a check of slurmctld."""
+        limits, controller = self._limits, self._controller
+        while limits and limits[0][0] <= now + HALF_TICK:
+            _, job_id, started_at = heapq.heappop(limits)
+            record = self._record_of.get(job_id)
+            if record is not None and record in controller.jobs.running and record.started_at == started_at:
+                controller.end(record, math.floor(now))
+                yield KillJob((job_id,), reason=("at its time limit, {} s", record.limit_s))
+
+    def _watch_limit(self, record: Record, job: Job, now: float) -> None:
+        """Remember when a job that starts must be killed. Batsim ends those whose walltime ends before the last check.
+
+        So does it end jobs of a log that were killed at their limits, after the time of the log.
+        """
+        limit_s = record.limit_s + record.partition.over_time_s
+        latest_s = limit_s + (0 if self._clocks is None else LATEST_KILL_S)
+        if record.limit_s >= UNLIMITED_S or limit_s == math.inf or (job.walltime or math.inf) <= latest_s:
+            return
+        at = now + limit_s if self._clocks is None else self._clocks.limit_check(record.started_at + limit_s)
+        heapq.heappush(self._limits, (at, job.id, record.started_at))
+
     def _calls(self, now: float) -> Iterator[Decision]:
         waiting = self._controller.jobs.waiting
         at = self._controller.next_eligible(now)
         self._eligible_at = at
-        if not waiting:
-            return
-        assert self._next_update is not None
-        if self._clocks is not None:
-            at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
-        if self._conf.priorities.type == "multifactor" and self._can_change:
-            at = min(at, self._next_update)
-        if at == math.inf and self._answers:
-            at = self._answers[0][0]
+        if waiting:
+            assert self._next_update is not None
+            if self._clocks is not None:
+                at = min(at, self._clocks.next_main(), self._clocks.next_backfill())
+            if self._conf.priorities.type == "multifactor" and self._can_change:
+                at = min(at, self._next_update)
+            if at == math.inf and self._answers:
+                at = self._answers[0][0]
+        if self._limits:
+            at = min(at, self._limits[0][0])
         at = max(at, now + TICK)
         if at < math.inf and not now + HALF_TICK < self._called_at <= at + HALF_TICK:
             self._called_at = at
@@ -290,7 +316,7 @@ class Slurm(Policy):
             if isinstance(one, StartedJob):
                 if self._may_be_cut:
                     self._ask(now)
-                yield self._start(one)
+                yield self._start(one, now)
             elif isinstance(one, PreemptedJob):
                 self._counts["n_preempted"] += 1
                 job, by = self._job(one.victim), self._job(one.by)
@@ -313,11 +339,12 @@ class Slurm(Policy):
         task = record.task if record.task is not None else record.tasks[0] if record.tasks else None
         return self._job_of[record.array_id or record.id, task]
 
-    def _start(self, start: StartedJob) -> Decision:
+    def _start(self, start: StartedJob, now: float) -> Decision:
         record, placement = start.record, start.record.placement
         assert placement is not None
         job = self._job(record)
         self._record_of[job.id] = record
+        self._watch_limit(record, job, now)
         self._counts[f"n_started_by_{start.by}"] += 1
         if self._arrays.get(str(job.fields.get("array", ""))) is record:  # the last task of its array
             del self._arrays[str(job.fields["array"])]
@@ -377,10 +404,7 @@ class Slurm(Policy):
         """List what is in the configuration and has no effect here."""
         n = self._record_maker.n_without_limit
         if n:
-            yield (
-                f"{quantity(n, 'job')} without a walltime: planned with the default time limit of slurm.conf, which "
-                "does not end them"
-            )
+            yield f"{quantity(n, 'job')} without a time limit: that of the partition in slurm.conf"
         for one in (*self._conf.unsupported, *(self._accounts.unsupported if self._accounts else ())):
             yield f"{one.name}={one.value} is not simulated: {one.effect}"
 

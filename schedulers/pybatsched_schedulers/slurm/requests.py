@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: The MB of a millionth of a GB, the unit of requests; a GB has 1,024 MB, as in Slurm.
 _MB = 1024e-6
 #: A job without a limit counts as one of a year, as in Slurm.
-_UNLIMITED_S = 365 * 86_400.0
+UNLIMITED_S = 365 * 86_400.0
 
 
 class SlurmFields(JobFields):
@@ -37,6 +37,9 @@ class SlurmFields(JobFields):
     gpus: int | str = Field(0, description="a number of GPUs, or a type with a number such as a100:2")
     gpu_type: str = Field("", description="a type of GPUs")
     features: str = Field("", description="features of every node, such as ib&nvme")
+    time_limit: Literal["", "UNLIMITED", "Partition_Limit"] = Field(
+        "", description="UNLIMITED or Partition_Limit, for a job without a time limit of its own"
+    )
     exclusive: bool = Field(default=False, description="true or false")
 
 
@@ -72,7 +75,7 @@ class RecordMaker:
 
     def __init__(self, conf: sc.SlurmConf, accounts: Accounts | None, machine: Nodes) -> None:
         self._conf, self._accounts, self._machine = conf, accounts, machine
-        #: How many jobs have no walltime: their time limit is only planned with.
+        #: How many jobs have no time limit of their own.
         self.n_without_limit = 0
         self._default = next((one for one in conf.partitions.values() if one.is_default), None)
         self._n = 0
@@ -83,12 +86,15 @@ class RecordMaker:
         partitions = self._partitions(str(fields.get("partition") or ""))
         user, account = str(fields.get("user", "")), str(fields.get("account") or "")
         association, qos = self._association(user, account, partitions[0], str(fields.get("qos") or ""))
-        limit_s = job.walltime
+        limit_s = None if fields.get("time_limit") else job.requested
         if fields.get("reservation"):  # those of this run are started by the engine
             raise SubmissionError("InvalidReservation")
         if limit_s is None:
             self.n_without_limit += 1
-            limit_s = self._default_limit_s(partitions[0], qos, association)
+            is_unlimited = fields.get("time_limit") == "UNLIMITED"
+            limit_s = (
+                partitions[0].max_time_s if is_unlimited else self._default_limit_s(partitions[0], qos, association)
+            )
         flags = frozenset[str]() if qos is None else qos.flags
         names = (account if association is None else association.account).lower(), qos.name.lower() if qos else ""
         choices, refused = list[tuple[sc.Partition, Request]](), list[SubmissionError]()
@@ -108,7 +114,7 @@ class RecordMaker:
             id=self._n,
             request=request,
             partition=partition,
-            limit_s=min(limit_s, _UNLIMITED_S),
+            limit_s=min(limit_s, UNLIMITED_S),
             submit_at=now,
             user=user,
             association=association,

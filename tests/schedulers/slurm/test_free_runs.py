@@ -11,11 +11,11 @@ from support.places import GOLDEN, ROOT, module_of
 
 #: Mean wait, makespan, share of starts by backfill, and starts.
 EXPECTED: dict[str, tuple[float, float, float, float]] = {
-    "s1_whole_nodes/run_a": (306.821383, 1789.613889, 0.444444, 180),
-    "s1_whole_nodes_limits/run_a": (278.800172, 1796.627889, 0.583333, 180),
-    "s2_fifo_backfill/run_a": (364.464384, 1915.428574, 0.438889, 180),
-    "s3_cores_mem_gpu/run_a": (126.804366, 1693.428574, 0.550000, 200),
-    "s4_qos_preempt/run_a": (117.575413, 2056.211889, 0.249097, 277),
+    "s1_whole_nodes/run_a": (295.260672, 1837.697889, 0.577778, 180),
+    "s1_whole_nodes_limits/run_a": (321.137094, 1770.631889, 0.466667, 180),
+    "s2_fifo_backfill/run_a": (363.933147, 1912.428574, 0.450000, 180),
+    "s3_cores_mem_gpu/run_a": (132.055876, 1724.428574, 0.565000, 200),
+    "s4_qos_preempt/run_a": (124.239029, 2129.357889, 0.235714, 280),
 }
 
 

@@ -146,9 +146,12 @@ def test_jobs_without_a_limit(tmp_path: Path) -> None:
     lines = (sacct_line("1", Timelimit="UNLIMITED"), sacct_line("2", Timelimit="Partition_Limit"))
     jobs, report = converted(tmp_path, *lines, sacct_line("3", Timelimit=""))
     assert [(job["walltime"], job["estimate"]) for job in jobs] == [(61, 60)] * 3
+    assert [job.get("time_limit") for job in jobs] == ["UNLIMITED", "Partition_Limit", None]
     assert report[conversion.UNLIMITED] == (2, [2, 3])
     (job,), _ = converted(tmp_path, lines[0], walltimes=Walltimes("requested-strict"))
     assert "walltime" not in job
+    (job,), _ = converted(tmp_path, lines[0], walltimes=Walltimes("exact"))
+    assert "time_limit" not in job
 
 
 def test_local_times(tmp_path: Path) -> None:

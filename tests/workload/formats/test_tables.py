@@ -157,7 +157,7 @@ def test_units_of_durations(tmp_path: Path, cell: str, column: str, seconds: flo
     file = text_table(tmp_path, ROWS[0].replace(",30,", f",{cell},"), ROWS[1])
     job = rows_of(read_table(file, mapping=mapping(tmp_path, text)))[0]
     assert job.requested_s == seconds
-    assert job.is_unlimited == (cell in {"UNLIMITED", "4294967295"})
+    assert job.time_limit == ("UNLIMITED" if cell in {"UNLIMITED", "4294967295"} else None)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ from pybatsched.workload.walltimes import plain
 
 BY_STATE: Final = "of a state that the mapping drops: dropped"
 _A_TIME: Final = f"{values.A_TIME} (the mapping of a column can have another format)"
-_UNLIMITED: Final = -1.0  # a limit that says: none
 _MOST_S: Final = 100 * 366 * 86_400  # a century
 _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -52,7 +51,7 @@ _COMMA_HINT: Final = (
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS: Final = 15
 _MOST_ID: Final = 10**_MOST_DIGITS
-_NO_LIMITS: Final = frozenset({*values.NO_LIMIT, "4294967294", "4294967295"})  # numbers of Slurm's database
+_NO_LIMITS: Final = {**values.NO_LIMIT, "4294967294": -2.0, "4294967295": -1.0}  # numbers of Slurm's database
 
 
 def read_table(
@@ -211,8 +210,8 @@ class _Values:
                     return values.duration_of(f"{days[1]}-{days[2]}")
             if isinstance(cell, timedelta):  # its unit is known
                 return self._number(cell.total_seconds(), "a duration, 0 or more")
-            if is_limit and _text_of(cell).lower() in _NO_LIMITS:
-                return _UNLIMITED
+            if is_limit and (no_limit := _NO_LIMITS.get(_text_of(cell).lower())):
+                return no_limit
             number = self._number(cell, expected)
             if number is None:
                 return None
@@ -540,7 +539,8 @@ class _Reader:
         if "requested_s" in made.columns:
             limit_s = pl.col("requested_s")
             made = made.with_columns(
-                (limit_s == _UNLIMITED).fill_null(value=False).alias("is_unlimited"), pl.when(limit_s > 0).then(limit_s)
+                limit_s.replace_strict(values.LIMIT_NAMES, default=None, return_dtype=pl.String).alias("time_limit"),
+                pl.when(limit_s > 0).then(limit_s),
             )
         made = made.with_columns(self._amounts(made.columns))
         if "state" not in made.columns:
