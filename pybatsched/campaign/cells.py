@@ -213,7 +213,7 @@ def _settings(
             if keeps_seed and "seed" in own.from_file:
                 own = replace(own, options={"seed": own.from_file["seed"], **own.options})
             own.plan().options_for(None)
-            options = {**own.options, **_digests_of_code(own, digest)}
+            options = {**own.options, **_digests_of_code(own, digest), **_digests_of_files(own)}
             if own.node_partitions is not None:
                 options["node_partitions"] = own.node_partitions
             digests = {kind: _digest_of_file(path) for kind, path in files.items()}
@@ -229,10 +229,12 @@ def _names_code(source: registry.PolicySource, option: str, value: Any) -> bool:
 def _with_paths(policy: PolicySpec, folders: Sequence[Path]) -> dict[str, Any]:
     """Return the options, and those of the configuration file that name code, with absolute paths of Python files."""
     from_file = {key: value for key, value in policy.from_file.items() if _names_code(policy.source, key, value)}
-    return {
+    found = {
         option: policy_at(value, folders, option) if isinstance(value, str) and names_file(value) else value
         for option, value in {**from_file, **policy.options}.items()
     }
+    named = (option for option in policy.source.cls.names_files if isinstance(found.get(option), str))
+    return found | {option: _file_at(option, found[option], folders) for option in named}
 
 
 def _digests_of_code(policy: PolicySpec, digest: Callable[[Path, str], str]) -> dict[str, Any]:
@@ -250,6 +252,18 @@ def _digests_of_code(policy: PolicySpec, digest: Callable[[Path, str], str]) -> 
             digests[option] = [name, *(digest(Path(folder), "**/*") for folder in packages)]
             if spec is not None and not packages and spec.origin is not None:
                 digests[option].append(digest(Path(spec.origin).parent, "*"))
+    return digests
+
+
+def _digests_of_files(policy: PolicySpec) -> dict[str, Any]:
+    """Return the digests of the files that options name. That of a machine may include the `.conf` files beside it."""
+    cls, digests = policy.source.cls, dict[str, Any]()
+    for option in cls.names_files:
+        name = policy.options.get(option)
+        if isinstance(name, str):
+            folder = Path(name).parent
+            beside = digest_of_files(folder, folder.glob("*.conf")) if option == cls.machine_option else ""
+            digests[option] = [_digest_of_file(name), beside]
     return digests
 
 

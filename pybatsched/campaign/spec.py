@@ -273,6 +273,18 @@ class Spec(PartWithSettings):
     chart: tuple[ChartSpec, ...] = ()
     tune: TuneSpec | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_machine(cls, given: Any) -> Any:
+        """Return the members with the machine of the first `slurm_conf` of a policy, if no platform is given."""
+        policies = given.get("policy") if isinstance(given, dict) and "platform" not in given else ()
+        for policy in policies if isinstance(policies, list | tuple) else ():
+            options = policy.get("options") if isinstance(policy, dict) else None
+            conf = options.get("slurm_conf") if isinstance(options, dict) else None
+            if conf:
+                return given | {"platform": [{"name": "cluster", "platform": as_choices(conf)[0]}]}
+        return given
+
     @model_validator(mode="after")
     def _distinct(self) -> Spec:
         for kind in ("workload", "platform"):

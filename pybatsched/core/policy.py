@@ -82,6 +82,8 @@ class Policy:
     borrows: ClassVar[tuple[str, ...]] = ()
     #: Options that name Python code to run, as ``module:object``. They are accepted only from the user's own options.
     names_code: ClassVar[tuple[str, ...]] = ()
+    #: Options that name files to read. Campaigns search these beside their own file, and run again if they change.
+    names_files: ClassVar[tuple[str, ...]] = ()
     #: Set it if the policy reserves a time for every job. Jobs without walltime and estimate are then rejected, unless
     #: the option `assume_walltime` is set.
     reserves: ClassVar[bool] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +18,10 @@ from pybatsched.platform import xml
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
 
 _ENERGY = "-energy"
-#: The ending of files that describe a machine as slurm.conf does.
-SLURM_CONF = ".conf"
+_SLURM_LINE = re.compile(
+    rb"^[ \t]*((ClusterName|NodeName|PartitionName)[ \t]*=|include[ \t])", re.IGNORECASE | re.MULTILINE
+)
+_MOST_READ = 1 << 16  # bytes, of a file that may be a slurm.conf
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def find(name: str, *, energy: bool = False) -> Source:
         machine, variant = found
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
-    if name.endswith(SLURM_CONF):
+    if _is_slurm_conf(name):
         return Source(name, None, platform_xml(machine_of(name)[0], Variant()))
     if not os.path.exists(name) and "/" not in name and "." not in name:  # noqa: PTH110  as above
         names = did_you_mean(name, _names(), f": expected a file, or one of the machines {_known()}")
@@ -58,9 +61,20 @@ def find(name: str, *, energy: bool = False) -> Source:
     return Source(name, Path(name))
 
 
+def _is_slurm_conf(name: str) -> bool:
+    """Return whether a file describes a machine as slurm.conf does, by its ending or its lines."""
+    if name.endswith(".conf"):
+        return True
+    try:
+        with Path(name).open("rb") as file:
+            return _SLURM_LINE.search(file.read(_MOST_READ)) is not None
+    except (OSError, ValueError):
+        return False
+
+
 def machine_of(name: str) -> tuple[Machine, Variant]:
     """Find a machine by name, or that of a slurm.conf. Raises InputError that lists the names."""
-    if name.endswith(SLURM_CONF):
+    if _is_slurm_conf(name):
         from pybatsched.machines.slurm_conf import machine_of_slurm, read_slurm_conf  # noqa: PLC0415  rarely needed
 
         return machine_of_slurm(read_slurm_conf(Path(name))), Variant()

@@ -355,7 +355,10 @@ def waits_of(
         return waits_of(again, machine.own_ids[job_id], policy, given)
     if not machine.waits:
         raise no_such_job(reader, job_id, machine.namesakes)
-    return [replace(wait, note=reader.note) for wait in machine.waits]
+    note, session = reader.note, replayed.session
+    if session is not None and (option := session.engine.policy.machine_option):
+        note += f"; the partitions and limits of {option} are not considered here; its history has the policy's reasons"
+    return [replace(wait, note=note) for wait in machine.waits]
 
 
 def _size(job: Mapping[str, Any] | None) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from pybatsched.core.node_lists import nodes_in
 from pybatsched.errors import InputError
+from pybatsched.machines import names
 from pybatsched.machines.slurm_conf import (
     NodeSpec,
     Scheduling,
@@ -367,3 +368,22 @@ def test_resources_and_their_weights() -> None:
 @pytest.mark.parametrize("module", [conf_module, values])
 def test_examples_of_docstrings(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("select", "memory", "expected"),
+    [
+        ("cons_tres\nSelectTypeParameters=CR_Core_Memory", "RealMemory=2048", "2"),
+        ("cons_tres\nSelectTypeParameters=CR_Core_Memory", "", None),
+        ("cons_tres\nSelectTypeParameters=CR_Core", "RealMemory=2048", None),
+        ("linear", "", None),
+    ],
+)
+def test_the_machine_has_memory_if_jobs_share_it_and_its_file_any_name(
+    tmp_path: Path, select: str, memory: str, expected: str | None
+) -> None:
+    file = tmp_path / "slurm.conf.new"
+    file.write_text(f"# ours\nSelectType=select/{select}\nNodeName=n[1-2] CPUs=2 {memory}\nPartitionName=p Nodes=ALL\n")
+    platform = names.find(str(file)).read()
+    assert platform.n_procs == 4
+    assert {host.properties.get("memory_gb") for host in platform.hosts} == {expected}

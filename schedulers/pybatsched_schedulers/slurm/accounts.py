@@ -43,6 +43,9 @@ class Limits:
     max_tres_per_account: Mapping[str, float] = field(default_factory=dict)
     max_jobs_per_account: int | None = None
     max_submit_per_account: int | None = None
+    #: Minutes that are left to running jobs.
+    max_tres_run_mins_per_user: Mapping[str, float] = field(default_factory=dict)
+    max_tres_run_mins_per_account: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -183,6 +186,8 @@ _LIMITS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "maxtresperaccount": ("max_tres_per_account", sc.tres_limits),
     "maxjobsperaccount": ("max_jobs_per_account", _count),
     "maxsubmitperaccount": ("max_submit_per_account", _count),
+    "maxtresrunminsperuser": ("max_tres_run_mins_per_user", sc.tres_limits),
+    "maxtresrunminsperaccount": ("max_tres_run_mins_per_account", sc.tres_limits),
 }
 _ENDINGS: Final = (("pu", "peruser"), ("pa", "peraccount"), ("pn", "pernode"), ("pj", ""), ("perjob", ""))
 _INHERITED: Final = ("max_wall_s", "max_jobs", "max_submit")
@@ -195,8 +200,6 @@ NOT_SIMULATED: Final = {
     "maxjobsaccrueperuser": ("", "any number of jobs age"),
     "maxjobsaccrueperaccount": ("", "any number of jobs age"),
     "maxtresrunmins": ("", "running jobs have no limit by their remaining time"),
-    "maxtresrunminsperuser": ("", "running jobs have no limit by their remaining time"),
-    "maxtresrunminsperaccount": ("", "running jobs have no limit by their remaining time"),
     "minpriorthresh": ("0", "jobs of any priority can be reserved for"),
     "limitfactor": ("1.000000", "limits are not multiplied"),
     "gracetime": ("0 00:00:00", "preempted jobs end at once"),
@@ -205,6 +208,13 @@ NOT_SIMULATED: Final = {
     "usagethreshold": ("", "jobs start with any fair share"),
 }
 
+#: Columns that are read elsewhere, or have no effect on scheduling.
+_OTHER_COLUMNS: Final = frozenset({
+    "account", "adminlevel", "classification", "cluster", "comment", "coordinators", "defaultaccount", "defaultqos",
+    "defaultwckey", "descr", "description", "fairshare", "features", "federation", "fedstate", "flags", "id", "lft",
+    "lineage", "name", "org", "organization", "parentid", "parentname", "partition", "preempt", "preemptmode",
+    "priority", "qos", "rgt", "rpc", "usagefactor", "user", "wckeys",
+})  # fmt: skip
 
 #: The flags of QOS that are simulated. Jobs that could never start are always rejected, as with denyonlimit.
 _QOS_FLAGS: Final = frozenset({
@@ -264,9 +274,8 @@ class _Row:
         for name in ("grptresmins", "grpwall"):
             if self.text(name):
                 yield sc.Unsupported(name, self.text(name), "it holds waiting jobs; running jobs are not killed by it")
-        for name in self.values.keys() - _LIMITS.keys() - NOT_SIMULATED.keys():
-            if name.startswith(("grp", "max", "min")):
-                yield sc.Unsupported(name, self.text(name), "this limit is unknown")
+        for name in sorted(self.values.keys() - _LIMITS.keys() - NOT_SIMULATED.keys() - _OTHER_COLUMNS):
+            yield sc.Unsupported(name, self.text(name), "this column is unknown")
 
 
 def _text_of(path: Path) -> list[str]:
@@ -452,7 +461,7 @@ def read_accounts(associations: Path, qos: Path | None = None, cluster: str = ""
             unsupported.append(sc.Unsupported("QOS", ",".join(sorted(named)), effect))
     elif named - known.keys():
         raise InputError(f"{associations}: unknown QOS {min(named - known.keys())}; expected one of those in {qos}")
-    accounts.unsupported = tuple(dict.fromkeys(unsupported))
+    accounts.unsupported = tuple({(one.name, one.effect): one for one in reversed(unsupported)}.values())[::-1]
     for row in rows:
         if row.text("user") and row.text("defaultaccount"):
             accounts.default_accounts[row.text("user")] = row.text("defaultaccount").lower()

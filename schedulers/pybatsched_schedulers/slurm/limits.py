@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.slurm.accounts import Accounts, Association, Limits, Qos, Usage
@@ -28,12 +28,26 @@ _MINUTE_S: Final = 60
 _LONGEST_S: Final = 1e9
 
 
+class LimitReason(str):  # noqa: SLOT000  a text has no slots for attributes
+    """Slurm's word for a limit. `limit` says what it is, and whose."""
+
+    limit: str
+
+    def __new__(cls, word: str, limit: str) -> Self:
+        """Return a word with the limit that it stands for."""
+        reason = super().__new__(cls, word)
+        reason.limit = limit
+        return reason
+
+
 class _Use:
     """What runs at present, what waits or runs, and what running jobs may still use."""
 
-    __slots__ = ("n_jobs", "n_submitted", "nodes", "seconds", "tres")
+    __slots__ = ("n_jobs", "n_submitted", "nodes", "of", "seconds", "tres")
 
-    def __init__(self) -> None:
+    def __init__(self, of: str) -> None:
+        #: A user, an account or a QOS, in words.
+        self.of = of
         self.n_jobs = 0
         self.n_submitted = 0
         self.tres: Counter[str] = Counter()
@@ -93,7 +107,13 @@ _TRES_RULES: Final = (
     ("min_tres", False, "Min{}"),
     ("max_tres_per_account", False, "Max{}PerAccount"),
     ("max_tres_per_user", False, "Max{}PerUser"),
+    ("max_tres_run_mins_per_account", False, "Max{}RunMinsPerAccount"),
+    ("max_tres_run_mins_per_user", False, "Max{}RunMinsPerUser"),
 )
+#: Limits of the minutes that are left to running jobs.
+_RUN_MINS: Final = ("grp_tres_run_mins", "max_tres_run_mins_per_account", "max_tres_run_mins_per_user")
+#: Limits of QOS without the prefix QOS in their reasons.
+_WITHOUT_PREFIX: Final = ("PerAccount", "RunMinsPerUser")
 
 
 class _Rules:
@@ -111,39 +131,47 @@ class _Rules:
 
     def add_qos(self, qos: Qos, user: str, account: str) -> None:
         """Add the limits of a QOS."""
-        limits, whole = qos.limits, self._use("qos", qos.name)
-        of_user, of_account = self._use("qos user", qos.name, user), self._use("qos account", qos.name, account)
+        limits, of = qos.limits, f"QOS {qos.name}"
+        whole = self._use(of, "qos", qos.name)
+        of_user = self._use(f"user {user} in {of}", "qos user", qos.name, user)
+        of_account = self._use(f"account {account} in {of}", "qos account", qos.name, account)
         self._add(self.submits, "grp_submit", limits.grp_submit, whole, "QOSGrpSubmitJobsLimit")
         self._add(self.submits, "account", limits.max_submit_per_account, of_account, "MaxSubmitJobsPerAccount")
         self._add(self.submits, "max_submit", limits.max_submit_per_user, of_user, "QOSMaxSubmitJobPerUserLimit")
         self._add(self.jobs, "grp_jobs", limits.grp_jobs, whole, "QOSGrpJobsLimit")
         self._add(self.jobs, "account", limits.max_jobs_per_account, of_account, "MaxJobsPerAccount")
         self._add(self.jobs, "max_jobs", limits.max_jobs_per_user, of_user, "QOSMaxJobsPerUserLimit")
-        self._add_walls(limits, qos.usage, "QOS", is_own=True)
-        uses = {"max_tres_per_user": of_user, "max_tres_per_account": of_account}
+        self._add_walls(limits, qos.usage, "QOS", of, is_own=True)
         for kind, _, word in _TRES_RULES:
-            for tres, limit in getattr(limits, kind).items():
-                if self._is_new(kind, tres, "QOS"):
-                    reason = _reason("QOS", word, tres)
-                    self.tres.append(_TresRule(kind, tres, limit, uses.get(kind, whole), qos.usage, reason))
+            use = of_user if kind.endswith("_user") else of_account if kind.endswith("_account") else whole
+            self._add_tres(kind, getattr(limits, kind), use, qos.usage, prefix="QOS", word=word)
 
     def add_association(self, association: Association) -> None:
         """Add the limits of the association of a user, and those of the accounts above for groups."""
         for level, one in enumerate(association.upwards()):
-            limits, use, is_own = one.limits, self._use("association", id(one)), not level
+            of = f"account {one.account}"
+            of = f"user {one.user} in {of}" if one.user else of
+            limits, use, is_own = one.limits, self._use(of, "association", id(one)), not level
             self._add(self.submits, "grp_submit", limits.grp_submit, use, "AssocGrpSubmitJobsLimit")
             self._add(self.jobs, "grp_jobs", limits.grp_jobs, use, "AssocGrpJobsLimit")
             if is_own:
                 self._add(self.submits, "max_submit", limits.max_submit, use, "AssocMaxSubmitJobLimit")
                 self._add(self.jobs, "max_jobs", limits.max_jobs, use, "AssocMaxJobsLimit")
-            self._add_walls(limits, one.usage, "Assoc", is_own=is_own)
+            self._add_walls(limits, one.usage, "Assoc", of, is_own=is_own)
             for kind, is_for_groups, word in _TRES_RULES:
-                for tres, limit in getattr(limits, kind).items() if is_own or is_for_groups else ():
-                    if self._is_new(kind, tres, "Assoc"):
-                        self.tres.append(_TresRule(kind, tres, limit, use, one.usage, _reason("Assoc", word, tres)))
+                if is_own or is_for_groups:
+                    self._add_tres(kind, getattr(limits, kind), use, one.usage, prefix="Assoc", word=word)
 
-    def _use(self, *key: object) -> _Use:
-        use = self._uses.setdefault(key, _Use())
+    def _add_tres(
+        self, kind: str, limits: Mapping[str, float], use: _Use, usage: Usage, *, prefix: str, word: str
+    ) -> None:
+        for tres, limit in limits.items():
+            if self._is_new(kind, tres, prefix):
+                reason = LimitReason(_reason(prefix, word, tres), f"{_name(kind)} {tres}={limit:g} of {use.of}")
+                self.tres.append(_TresRule(kind, tres, limit, use, usage, reason))
+
+    def _use(self, of: str, *key: object) -> _Use:
+        use = self._uses.setdefault(key, _Use(of))
         self.counted[use] = None
         return use
 
@@ -157,13 +185,25 @@ class _Rules:
 
     def _add(self, rules: list[_JobsRule], kind: str, most: int | None, use: _Use, reason: str) -> None:
         if most is not None and self._is_new(kind, "submits" if rules is self.submits else "jobs", reason):
-            rules.append(_JobsRule(most, use, reason))
+            what = "waiting and running jobs" if rules is self.submits else "running jobs"
+            rules.append(_JobsRule(most, use, LimitReason(reason, f"{most} {what} of {use.of}")))
 
-    def _add_walls(self, limits: Limits, usage: Usage, of: str, *, is_own: bool) -> None:
-        if limits.grp_wall_s is not None and self._is_new("grp_wall_s", "", of):
-            self.walls.append(_WallRule(limits.grp_wall_s, usage, f"{of}GrpWallLimit"))
-        if is_own and limits.max_wall_s is not None and self._is_new("max_wall_s", "", of):
-            self.walls.append(_WallRule(limits.max_wall_s, None, f"{of}MaxWallDurationPerJobLimit"))
+    def _add_walls(self, limits: Limits, usage: Usage, prefix: str, of: str, *, is_own: bool) -> None:
+        if limits.grp_wall_s is not None and self._is_new("grp_wall_s", "", prefix):
+            reason = LimitReason(f"{prefix}GrpWallLimit", f"GrpWall {limits.grp_wall_s:g} s of {of}")
+            self.walls.append(_WallRule(limits.grp_wall_s, usage, reason))
+        if is_own and limits.max_wall_s is not None and self._is_new("max_wall_s", "", prefix):
+            reason = LimitReason(f"{prefix}MaxWallDurationPerJobLimit", f"MaxWall {limits.max_wall_s:g} s of {of}")
+            self.walls.append(_WallRule(limits.max_wall_s, None, reason))
+
+
+def _name(kind: str) -> str:
+    """Return the name of sacctmgr for a limit of TRES.
+
+    >>> _name("grp_tres_run_mins")
+    'GrpTRESRunMins'
+    """
+    return "".join("TRES" if word == "tres" else word.capitalize() for word in kind.split("_"))
 
 
 def _reason(of: str, word: str, tres: str) -> str:
@@ -176,7 +216,7 @@ def _reason(of: str, word: str, tres: str) -> str:
     reason = word.format(name)
     if name == "Mem" and reason != "GrpMem" and of == "QOS":
         reason = word.format("Memory")
-    return ("" if word.endswith("PerAccount") else of) + _IRREGULAR.get(reason, reason)
+    return ("" if word.endswith(_WITHOUT_PREFIX) else of) + _IRREGULAR.get(reason, reason)
 
 
 class RunningUse:
@@ -193,7 +233,9 @@ class RunningUse:
             sources = [qos.limits for qos in accounts.qos.values()] + [one.limits for one in accounts.associations]
         #: Whether usage is limited, not only what runs.
         self.limits_usage = any(limits.grp_tres_mins or limits.grp_wall_s is not None for limits in sources)
-        self._has_minutes = any(limits.grp_tres_run_mins or limits.grp_tres_mins for limits in sources)
+        self._has_minutes = any(
+            limits.grp_tres_mins or any(getattr(limits, kind) for kind in _RUN_MINS) for limits in sources
+        )
 
     def _rules_of(self, record: Record) -> _Rules:
         return self._rules_in(record, record.partition.name, record.partition.qos)
@@ -322,7 +364,7 @@ class RunningUse:
             used = rule.usage.tres.get(rule.tres, 0) // _MINUTE_S
             running = use.seconds[rule.tres] // _MINUTE_S + amount * _factor(rule.kind, record)
             return used >= rule.limit or (self._is_safe and used + running > rule.limit)
-        if rule.kind == "grp_tres_run_mins":
+        if rule.kind in _RUN_MINS:
             return use.seconds[rule.tres] // _MINUTE_S + amount * _factor(rule.kind, record) > rule.limit
         if rule.kind not in {"grp_tres", "max_tres_per_account", "max_tres_per_user"}:
             return False
@@ -332,7 +374,7 @@ class RunningUse:
 
 def _factor(kind: str, record: Record) -> float:
     """Return what the TRES of a job are multiplied with for a limit: 1, or the minutes of its time limit."""
-    if not kind.endswith("_mins"):
+    if "_mins" not in kind:
         return 1
     factor = record.qos.usage_factor if record.qos is not None and "usagefactorsafe" in record.qos.flags else 1.0
     return record.limit_s / _MINUTE_S * factor

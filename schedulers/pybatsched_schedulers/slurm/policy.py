@@ -43,6 +43,7 @@ from pybatsched_schedulers.slurm.controller import (
     StartedJob,
     machine_of,
 )
+from pybatsched_schedulers.slurm.limits import LimitReason
 from pybatsched_schedulers.slurm.main_pass import MainPass
 from pybatsched_schedulers.slurm.priority import PRIORITY_COLUMNS
 from pybatsched_schedulers.slurm.queue import in_order
@@ -51,11 +52,12 @@ from pybatsched_schedulers.slurm.usage import SHARE_COLUMNS, load_usage, share_r
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Nodes
+    from pybatsched_schedulers.slurm.accounts import Accounts
     from pybatsched_schedulers.slurm.jobs import Record
 
 
 SQUEUE_COLUMNS: Final = (
-    "job", "user", "partition", "qos", "priority", "tasks", "nodes", "cpus", "expected start", "reason",
+    "job", "user", "partition", "qos", "priority", "tasks", "nodes", "cpus", "expected start", "reason", "limit",
 )  # fmt: skip
 
 
@@ -99,6 +101,7 @@ class Slurm(Policy):
     Options: ClassVar[type[Any]] = SlurmOptions
     JobFields: ClassVar[type[Any]] = SlurmFields
     machine_option = "slurm_conf"
+    names_files = ("slurm_conf", "associations", "qos", "sshare")
     takes_any_procs = False  # the controller keeps the nodes of each job
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
@@ -112,6 +115,7 @@ class Slurm(Policy):
             self._accounts = accounts = read_accounts(Path(options.associations), qos, conf.cluster)
         elif options.qos is not None:
             raise InputError(f"{options.qos}: QOS are those of accounts; expected --associations with them")
+        self._no_qos = _partition_qos(conf, accounts, options)
         self._machine = _machine_of(cluster, conf, options.slurm_conf)
         self._controller = Controller(conf, accounts, self._machine)
         if options.sshare is not None:
@@ -149,7 +153,7 @@ class Slurm(Policy):
             return
         reason = self._controller.refused_by(record)
         if reason:
-            self._refused.append(RejectJob(job.id, reason=reason))
+            self._refused.append(RejectJob(job.id, reason=_with_limit(reason)))
             return
         array = str(job.fields.get("array", ""))
         rest = self._arrays.get(array) if array else None
@@ -364,7 +368,7 @@ class Slurm(Policy):
         record = self._record_of.get(job.id)
         if record is None:
             return super().why_waiting(job, now)
-        at, reason, priority = self._plans.get(record), record.reason, math.floor(record.priority)
+        at, reason, priority = self._plans.get(record), _with_limit(record.reason), math.floor(record.priority)
         if at is None:
             return "{}, priority {}", reason, priority
         return "{}, priority {}, expected to start at {}", reason, priority, at
@@ -398,6 +402,7 @@ class Slurm(Policy):
             str(request.n_cpus),
             "" if at is None else f"{at:g}",
             record.reason,
+            record.reason.limit if isinstance(record.reason, LimitReason) else "",
         )
 
     def remarks(self) -> Iterable[str]:
@@ -405,12 +410,16 @@ class Slurm(Policy):
         n = self._record_maker.n_without_limit
         if n:
             yield f"{quantity(n, 'job')} without a time limit: that of the partition in slurm.conf"
-        for one in (*self._conf.unsupported, *(self._accounts.unsupported if self._accounts else ())):
+        for one in (*self._conf.unsupported, *self._no_qos, *(self._accounts.unsupported if self._accounts else ())):
             yield f"{one.name}={one.value} is not simulated: {one.effect}"
 
     def figures(self) -> Mapping[str, float]:
         """Count the starts of both passes, and preemptions."""
         return self._counts
+
+
+def _with_limit(reason: str) -> str:
+    return f"{reason} ({reason.limit})" if isinstance(reason, LimitReason) else reason
 
 
 def _are_alike(rest: Record, record: Record) -> bool:
@@ -421,6 +430,18 @@ def _are_alike(rest: Record, record: Record) -> bool:
 def _submitted(record: Record) -> tuple[object, ...]:
     choices = record.choices or (record.partition, record.request)
     return choices, record.limit_s, record.association, record.qos, record.nice
+
+
+def _partition_qos(conf: sc.SlurmConf, accounts: Accounts | None, options: SlurmOptions) -> list[sc.Unsupported]:
+    """Return the QOS of partitions that have no limits, as no file has them. Raises InputError for unknown ones."""
+    named = {one.qos: one.name for one in conf.partitions.values() if one.qos}
+    if accounts is None or options.qos is None:
+        effect = "without a file of `sacctmgr show qos -P` the QOS of partitions have no limits"
+        return [sc.Unsupported("QOS", name, effect) for name in sorted(named)]
+    for name in sorted(named.keys() - accounts.qos.keys()):
+        expected = f"expected one in {options.qos}"
+        raise InputError(f"{options.slurm_conf}: partition {named[name]}: unknown QOS {name}; {expected}")
+    return []
 
 
 def _machine_of(cluster: Cluster, conf: sc.SlurmConf, path: str) -> Nodes:

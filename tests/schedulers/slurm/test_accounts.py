@@ -106,7 +106,7 @@ def test_a_dump_has_the_tree_with_inherited_limits(tmp_path: Path) -> None:
         Unsupported("grptresmins", "cpu=1000", waits),
         Unsupported("grpwall", "60", waits),
         Unsupported("maxjobsaccrue", "5", "any number of jobs age"),
-        Unsupported("maxcpus", "7", "this limit is unknown"),
+        Unsupported("maxcpus", "7", "this column is unknown"),
         Unsupported(
             "QOS", "high,low,normal", "without sacctmgr show qos -P they have no priorities, limits and preemption"
         ),
@@ -184,6 +184,12 @@ def test_errors_of_qos_and_clusters(tmp_path: Path) -> None:
         read_accounts(dump, written(tmp_path, "QOS|Priority\nlow|2\n", "qos.psv"))
     with pytest.raises(InputError, match="No such file"):
         read_accounts(tmp_path / "missing")
+
+
+def test_unknown_columns_with_values_are_listed_once(tmp_path: Path) -> None:
+    text = "Cluster|Account|User|Org|MaxJosb|Colour|\nc|root|||||\nc|root|ann|lab|3||\nc|root|ben||4||\n"
+    accounts = read_accounts(written(tmp_path, text))
+    assert accounts.unsupported == (Unsupported("maxjosb", "3", "this column is unknown"),)
 
 
 @pytest.mark.skipif(not RECORDED, reason="no recordings of Slurm in PYBATSCHED_GOLDEN/slurm")

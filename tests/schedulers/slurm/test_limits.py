@@ -10,7 +10,7 @@ from support.slurm_scenes import Scene, accounts_of
 
 from pybatsched.machines.slurm_conf import Partition, Priorities
 from pybatsched_schedulers.slurm.accounts import Limits, Qos
-from pybatsched_schedulers.slurm.limits import _reason
+from pybatsched_schedulers.slurm.limits import LimitReason, _reason
 
 
 def scene_of(limits: dict[str, Limits] | None = None, qos: tuple[Qos, ...] = (), **conf: Any) -> Scene:
@@ -50,6 +50,8 @@ def test_limits_of_associations_hold_with_what_runs(limits: dict[str, Limits], s
         (Limits(max_tres_per_account={"cpu": 5}), "a b d", "MaxCpuPerAccount"),
         (Limits(max_tres_per_user={"billing": 3}), "a c d", "QOSMaxBillingPerUser"),
         (Limits(grp_tres_run_mins={"cpu": 20}), "a", "QOSGrpCPURunMinutesLimit"),
+        (Limits(max_tres_run_mins_per_user={"cpu": 30}), "a c d", "MaxCpuRunMinsPerUser"),
+        (Limits(max_tres_run_mins_per_account={"cpu": 45}), "a b d", "MaxCpuRunMinsPerAccount"),
     ],
 )
 def test_limits_of_a_qos_hold_for_all_users_and_accounts(limits: Limits, started: str, reason: str) -> None:
@@ -198,6 +200,20 @@ def test_a_job_over_its_limits_does_not_block_others_and_gets_no_plan() -> None:
     assert scene.main(0) == ["a on 0,1,2,3"]
     assert scene.reasons() == {"b": "AssocGrpCpuLimit", "c": "Resources", "d": "Priority"}
     assert scene.backfill(0) == ["c at 600 on 0,1,2,3", "d at 1200 on 0"]
+
+
+def test_reasons_say_which_limit_of_whom_it_is() -> None:
+    limits = {"bob": Limits(grp_tres={"cpu": 1, "mem": 9}), "eve": Limits(max_jobs=1)}
+    scene = scene_of(limits, (Qos("long", limits=Limits(max_tres_run_mins_per_user={"cpu": 15})),))
+    for name, user in (("a", "ann"), ("b", "bob"), ("c", "eve"), ("d", "eve")):
+        scene.submit(name, user=user, n_tasks=2)
+    for name in ("e", "f"):
+        scene.submit(name, user="ann", n_tasks=1, qos="long")
+    scene.main(0)
+    assert {name: reason.limit for name, reason in scene.reasons().items() if isinstance(reason, LimitReason)} == {
+        "b": "GrpTRES cpu=1 of user bob in account bio", "d": "1 running jobs of user eve in account chem",
+        "f": "MaxTRESRunMinsPerUser cpu=15 of user ann in QOS long",
+    }  # fmt: skip
 
 
 def test_reasons_are_in_slurms_words() -> None:

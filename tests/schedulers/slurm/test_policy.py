@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.testing import FakeBatsim, FakeJob, Workload, run_policy
@@ -218,6 +219,22 @@ def test_what_does_not_fit_is_an_error_that_says_what_to_do(
     workload = Workload().job("a", n=1, s=1, walltime=60, user="ann")
     with pytest.raises((InputError, OSError, ValueError), match=expected):
         run_policy("slurm", workload, **{key: value for key, value in options.items() if value is not None})
+
+
+def test_a_partition_has_a_known_qos_or_a_remark(tmp_path: Path) -> None:
+    options = write(tmp_path)
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(conf.read_text().replace("Nodes=n1 ", "Nodes=n1 QOS=fast "))
+    workload = Workload().job("a", n=1, s=1, walltime=60, user="ann")
+    with pytest.raises(InputError, match="partition express: unknown QOS fast; expected one in .*qos.txt"):
+        run_policy("slurm", workload, **options)
+    del options["qos"]
+    log = tmp_path / "sacct.txt"
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00"
+    log.write_text(f"JobID|User|Submit|Start|End|NCPUS|State\n1|ann|{times}|1|COMPLETED\n")
+    files = ("--slurm-conf", str(conf), "--associations", options["associations"])
+    found = run_cli("simulate", "-w", str(log), *files, "-e", str(tmp_path / "out"))
+    assert "QOS=fast is not simulated: without a file of `sacctmgr show qos -P`" in found.stderr
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -52,7 +52,20 @@ def test_tables_of_a_journal_at_an_instant() -> None:
     tables = [block.splitlines() for block in shown.stdout.split("\n\n")]
     assert [table[0] for table in tables if table] == ["squeue at 20", "sprio at 20", "sshare at 20"]
     assert [row.split() for row in tables[0][1:]] == [
-        ["job", "user", "partition", "qos", "priority", "tasks", "nodes", "cpus", "expected", "start", "reason"],
+        [
+            "job",
+            "user",
+            "partition",
+            "qos",
+            "priority",
+            "tasks",
+            "nodes",
+            "cpus",
+            "expected",
+            "start",
+            "reason",
+            "limit",
+        ],
         ["w0!2", "ben", "batch", "normal", "1062", "1", "1", "6", "120", "Resources"],
         ["w0!3", "ann", "batch", "normal", "1037", "1", "1", "2", "240", "Priority"],  # plans take whole nodes
     ]
@@ -60,6 +73,8 @@ def test_tables_of_a_journal_at_an_instant() -> None:
     assert "not started: Resources, priority 1062, expected to start at 120" in history
     assert run_cli("explain", "run.pbj").stderr.endswith("expected either a job or --at TIME\n")
     assert run_cli("simulate", "-w", "sacct.txt", "--policy", "easy", "--journal", "easy.pbj").returncode == 0
+    waits = run_cli("explain", "run.pbj", "w0!2", "--why-not-earlier").stdout
+    assert "the partitions and limits of slurm_conf are not considered here" in waits
     assert "the policy has no tables" in run_cli("explain", "easy.pbj", "--at", "30").stderr
 
 
