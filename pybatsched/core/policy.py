@@ -93,6 +93,9 @@ class Policy:
     communicates_if: ClassVar[Mapping[str, str]] = {}
     #: An option that names the platform of a run, as ``-p`` does, if the user names none.
     machine_option: ClassVar[str] = ""
+    #: Set it if the policy gets jobs that may not start yet at their submission, and obeys `array_limit` itself. It may
+    #: start such a job after `on_job_eligible`. Jobs of reservations of hosts come when they may start.
+    gets_jobs_early: ClassVar[bool] = False
     #: Set it if the policy parses the text of Batsim's --sched-cfg itself.
     reads_sched_config: ClassVar[bool] = False
     #: Set it if the policy handles jobs larger than the platform; else the engine rejects them.
@@ -128,6 +131,9 @@ class Policy:
         From now on `nodes` says what is free on each node. This comes once, at the first such job, or with partitions
         after `on_begin`.
         """
+
+    def on_job_eligible(self, job: Job, now: float) -> None:
+        """Handle a job that may start from now on. Only with `gets_jobs_early`; otherwise it is submitted now."""
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free.

@@ -2,7 +2,8 @@
 
 A job may have a time from which on it may start (`eligible_at`), conditions on other jobs (`depends_on`, see
 `pybatsched.core.dependencies`), or a limit of the tasks of its array that run at a time (`array_limit`), or be held
-until it is released (`hold`). The policy gets the job when it may start. Until then it is in no queue.
+until it is released (`hold`). The policy gets the job when it may start. Until then it is in no queue. A policy with
+`gets_jobs_early` gets it at its submission.
 
 The end of a job is a success if Batsim reports one, unless the job's `status` is that of a failure in a log. A job that
 is killed and requeued has not ended. A job that can never start is rejected. A condition on a job that is not in the
@@ -70,6 +71,7 @@ class Eligibility(Service):
         #: The jobs that the policy does not have yet, by id.
         self.held_back: dict[str, Job] = {}
         self._given = set[str]()  # unfinished jobs with such fields that it has
+        self._early = set[str]()  # those held back that the policy has all the same
         self._failed = IdSet()  # arrays of which all tasks have ended, some without success
         self._unknown = set[str]()  # ids of jobs that have not been submitted, on which a job depends
         self._arrays: dict[str, _Array] = {}  # by the id of an array in the run
@@ -85,7 +87,7 @@ class Eligibility(Service):
         if fields.keys().isdisjoint(FIELDS) or job.id in self._given:
             return False
         if job.id in self.held_back:
-            return True  # of an earlier policy
+            return not self._comes_early(job)  # of an earlier policy
         rules = FIELDS & fields.keys()
         if rules == {"depends_on"} and follows_only(fields):
             return False
@@ -94,14 +96,23 @@ class Eligibility(Service):
             self._actions.services = Services(self._actions.services.all)
         self._has_rules = self._has_rules or rules != {"array"}
         try:
-            return self._holds(job)
+            return self._holds(job) and not self._comes_early(job)
         except ValueError as error:
             raise InputError(f"job {job.id}, field {error}") from None
+
+    def _comes_early(self, job: Job) -> bool:
+        """Return whether the policy gets a job that is held back, and remember it."""
+        self._early.discard(job.id)
+        job.eligible_at = job.submitted_at
+        if self._actions.caller.policy.gets_jobs_early and "reservation" not in job.fields:
+            self._early.add(job.id)
+            job.eligible_at = math.inf
+        return job.id in self._early
 
     def _holds(self, job: Job) -> bool:
         """Hold back a new job if it may not start yet. Raises ValueError with the name of an invalid field."""
         now, fields = self._actions.now, job.fields
-        at, limit = _seconds(fields), _limit_of(fields)
+        at, limit = _seconds(fields), self._limit_of(job)
         is_on_hold = fields.get("hold", False)
         if type(is_on_hold) is not bool:
             raise ValueError(f"hold: expected true or false, found {str(is_on_hold)[:60]}")
@@ -188,6 +199,7 @@ class Eligibility(Service):
         is_ok, at = self._actions.jobs.finished.was_success(job.id), job.ended_at
         assert at is not None
         self.held_back.pop(job.id, None)
+        self._early.discard(job.id)
         self._ended(job.id, _first_start(job) if _has_started(job) else at, at, is_ok=is_ok)
         if "array" in job.fields:
             self._task_ended(job, at, is_ok=is_ok)
@@ -236,7 +248,7 @@ class Eligibility(Service):
             if job.id not in self.held_back:
                 continue
             array = self._array_of(job)
-            if array is None or _limit_of(job.fields) is None:
+            if array is None or self._limit_of(job) is None:
                 self._submit(job, at, array)
             else:
                 insort(array.over_limit, job, key=_seq)
@@ -253,15 +265,24 @@ class Eligibility(Service):
         """Return the array of a task; None for other jobs."""
         return self._arrays[_full_id(job, str(job.fields["array"]))] if "array" in job.fields else None
 
+    def _limit_of(self, job: Job) -> int | None:
+        """Return how many tasks of its array may run; None for any number, also if the policy obeys the limit."""
+        limit = _limit_of(job.fields)
+        return None if self._actions.caller.policy.gets_jobs_early else limit
+
     def _submit(self, job: Job, at: float, array: _Array | None) -> None:
-        """Give the policy a job that was held back."""
+        """Give the policy a job that was held back, or tell it that the job may start."""
         actions = self._actions
         self._give(job, array)
         job.eligible_at = max(at, job.submitted_at)
         if job.eligible_at > job.submitted_at:
             later_s = job.eligible_at - job.submitted_at
             actions.add_fact(job, f"eligible_after_s={later_s:.12g}", reason="the time before it could start")
-        actions.submit(job)
+        if job.id in self._early:
+            self._early.remove(job.id)
+            actions.caller.call("on_job_eligible", job, actions.now)
+        else:
+            actions.submit(job)
 
     def _forget_unknown(self, now: float) -> None:
         """Count conditions on jobs that are not in the run as met."""
@@ -283,7 +304,10 @@ class Eligibility(Service):
 
     def _reject(self, job: Job, reason: d.Reason) -> None:
         self._counts["n_never_eligible"] += 1
+        is_early = job.id in self._early
         self._actions.carry_out(d.RejectJob(job.id, reason=reason))
+        if is_early:
+            self._actions.caller.call("on_job_ended", job, self._actions.now)
 
     def after_decide(self) -> None:
         """Request a call for the next job that may start, and reject jobs that wait for each other."""

@@ -147,6 +147,11 @@ class Controller:
         self.jobs.drop(record)
         self._queue = []
 
+    def drop_task(self, rest: Record, task: int) -> None:
+        """Remove a waiting task of an array that will not run. O(tasks)."""
+        self.use.left(rest, 1)
+        self.jobs.drop_task(rest, task)
+
     def when_idle(self, record: Record) -> Placement | None:
         """Return where a job would run if all nodes of its partition were idle; None if it can never run.
 
@@ -300,6 +305,8 @@ class Controller:
 
     def _waits_for(self, record: Record, now: int) -> str:
         """Return Slurm's reason if a job waits for others or its reservation; else "". O(conditions)."""
+        if record.held:
+            return record.held
         if record.dependencies:
             if self.jobs.depends(record):
                 return "Dependency"

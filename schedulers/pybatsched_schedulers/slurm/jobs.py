@@ -70,11 +70,15 @@ class Record:
     #: The task that runs, or waits again after it was preempted; None for other records.
     task: int | None = None
     array_limit: int = 0
+    #: The first record of its array, if its tasks differ: they share the limit.
+    slots_of: int = 0
     #: Since when the rest of an array could start; 0 while it could not, as at its limit.
     could_start_at: int = 0
     reservation: str = ""
     #: Conditions on other jobs: a kind, such as ``afterok``, and the id of a job or array.
     dependencies: tuple[tuple[str, int], ...] = ()
+    #: Why the engine does not let it start yet, in Slurm's words.
+    held: str = ""
     #: The partitions of a job that names several, by tier, with what it asks for in each. `partition` and `request`
     #: are those of one of them.
     choices: tuple[tuple[sc.Partition, Request], ...] = ()

@@ -101,6 +101,7 @@ class Slurm(Policy):
     Options: ClassVar[type[Any]] = SlurmOptions
     JobFields: ClassVar[type[Any]] = SlurmFields
     machine_option = "slurm_conf"
+    gets_jobs_early = True
     names_files = ("slurm_conf", "associations", "qos", "sshare")
     takes_any_procs = False  # the controller keeps the nodes of each job
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
@@ -128,6 +129,7 @@ class Slurm(Policy):
         self._job_of: dict[tuple[int, int | None], Job] = {}  # by the number of a job or array, and its task
         self._record_of: dict[str, Record] = {}  # by the id of a job; a waiting task has that of its array
         self._arrays: dict[str, Record] = {}  # by the id of an array: its last record
+        self._slots: dict[str, int] = {}  # by the id of an array with a limit: its first record
         self._refused: list[RejectJob] = []
         self._answers: list[tuple[float, Record]] = []  # when nodes of ended jobs answer
         self._limits: list[tuple[float, str, int]] = []  # when jobs are killed, by id and start: a heap
@@ -157,18 +159,46 @@ class Slurm(Policy):
             return
         array = str(job.fields.get("array", ""))
         rest = self._arrays.get(array) if array else None
-        if rest is not None and rest.tasks and _are_alike(rest, record):
+        if rest is not None and rest.tasks and self._are_alike(rest, record, job):
             record, task = rest, rest.tasks[-1] + 1
             self._controller.add_task(rest, task)
         else:
             task = None
             if array:
                 task, record.array_id, record.tasks = 0, record.id, [0]
+                record.slots_of = self._slots.setdefault(array, record.id) if record.array_limit else 0
                 self._arrays[array] = record
             self._controller.submit(record)
         self._job_of[record.id, task] = job
         self._record_of[job.id] = record
         self._ask(now)
+
+    def _are_alike(self, rest: Record, record: Record, job: Job) -> bool:
+        """Return whether a new task can be one of the waiting tasks of an array."""
+        depends_on = self._job(rest).fields.get("depends_on")
+        return _submitted(rest) == _submitted(record) and depends_on == job.fields.get("depends_on")
+
+    def on_job_eligible(self, job: Job, now: float) -> None:
+        """Let the next pass try a job. Slurm runs no pass because a begin time has come."""
+        record = self._record_of.get(job.id)
+        if record is None:  # it is rejected
+            return
+        if record.held == "BeginTime":
+            record.eligible_at = math.floor(now)
+            self._has_changed = True
+            if self._clocks is not None:
+                self._clocks.change(now)
+        else:
+            self._ask(now)
+        record.held = ""
+
+    def _drop_task(self, rest: Record, job: Job) -> None:
+        """Forget a waiting task of an array that will not run."""
+        task = next(one for one in rest.tasks if self._job_of[rest.id, one] is job)
+        del self._job_of[rest.id, task]
+        if len(rest.tasks) == 1:
+            del self._arrays[str(job.fields["array"])]
+        self._controller.drop_task(rest, task)
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Free what a job held; its nodes answer a moment later."""
@@ -176,6 +206,9 @@ class Slurm(Policy):
         if record is None:
             return
         self._update_priorities(now)
+        if record.tasks:
+            self._drop_task(record, job)
+            return
         del self._job_of[record.array_id or record.id, record.task]
         if record not in self._controller.jobs.running:  # it ended before it could be preempted
             self._controller.nodes_answered(record)
@@ -422,14 +455,9 @@ def _with_limit(reason: str) -> str:
     return f"{reason} ({reason.limit})" if isinstance(reason, LimitReason) else reason
 
 
-def _are_alike(rest: Record, record: Record) -> bool:
-    """Return whether a new task can be one of the waiting tasks of an array."""
-    return _submitted(rest) == _submitted(record)
-
-
 def _submitted(record: Record) -> tuple[object, ...]:
     choices = record.choices or (record.partition, record.request)
-    return choices, record.limit_s, record.association, record.qos, record.nice
+    return choices, record.limit_s, record.association, record.qos, record.nice, record.array_limit, record.held
 
 
 def _partition_qos(conf: sc.SlurmConf, accounts: Accounts | None, options: SlurmOptions) -> list[sc.Unsupported]:

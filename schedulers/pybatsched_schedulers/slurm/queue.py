@@ -74,7 +74,7 @@ class JobList:
             del self.arrays[record.array_id]
         _take(self._n_unstarted, started.array_id or started.id)
         if started.array_id:
-            self.n_running_tasks[started.array_id] += 1
+            self.n_running_tasks[started.slots_of or started.array_id] += 1
         self.running[started] = None
         return started
 
@@ -101,14 +101,25 @@ class JobList:
         _take(self._n_unstarted, key, n)
         _take(self._n_unended, key, n)
 
+    def drop_task(self, rest: Record, task: int) -> None:
+        """Remove a waiting task of an array that will not run. O(tasks)."""
+        if len(rest.tasks) == 1:
+            self.drop(rest)
+            return
+        rest.tasks.remove(task)
+        _take(self._n_unstarted, rest.array_id)
+        _take(self._n_unended, rest.array_id)
+
     def free_slot(self, record: Record) -> None:
         """Give back the slot of a task in the limit of its array. O(1)."""
         if record.array_id:
-            _take(self.n_running_tasks, record.array_id)
+            _take(self.n_running_tasks, record.slots_of or record.array_id)
 
     def is_over_array_limit(self, record: Record) -> bool:
         """Return whether no more tasks of its array may start now. O(1)."""
-        return bool(record.array_limit) and self.n_running_tasks[record.array_id] >= record.array_limit
+        if not record.array_limit:
+            return False
+        return self.n_running_tasks[record.slots_of or record.array_id] >= record.array_limit
 
     def depends(self, record: Record) -> bool:
         """Return whether a job still waits for others. O(conditions)."""

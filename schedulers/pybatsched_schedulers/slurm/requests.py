@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -70,6 +71,13 @@ def _within(request: Request, partition: sc.Partition, flags: frozenset[str]) ->
     return request._replace(min_nodes=max(request.min_nodes, least))
 
 
+def _held(job: Job) -> str:
+    """Return why a job may not start yet, in Slurm's words."""
+    if job.eligible_at < math.inf:
+        return ""
+    return "JobHeldUser" if job.fields.get("hold") else "Dependency" if job.fields.get("depends_on") else "BeginTime"
+
+
 class RecordMaker:
     """Makes the records of submitted jobs. Ids are numbers in the order of submission."""
 
@@ -121,6 +129,8 @@ class RecordMaker:
             qos=qos,
             nice=int(fields.get("nice") or 0),
             eligible_at=now,
+            array_limit=int(fields.get("array_limit") or 0),
+            held=_held(job),
             choices=tuple(choices) if len(choices) > 1 else (),
         )
 
