@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.twins import SlowDbf, reserved_starts
@@ -83,8 +83,19 @@ def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> No
     assert {text.split()[1] for text in fast.policy.broken_promises()} == missed
 
 
+def a_late_accepted_job() -> Workload:
+    """Make a workload of which one pass leaves job 02 late; the arrival of 07 promotes it, but moves no other job."""
+    workload = Workload()
+    jobs = [(3, 6, 0), (3, 5, 14), (3, 3, 16), (2, 2, 17), (1, 1, 0), (2, 1, 0), (3, 1, 0), (1, 1, 0)]
+    for index, (n, run, max_stay) in enumerate(jobs):
+        fields = {"max_stay": max_stay} if max_stay else {}
+        workload.job(f"{index:02}", n=n, s=run, estimate=run, walltime=run + 1, **fields)
+    return workload
+
+
 @examples(300)
 @given(workloads(), option_sets())
+@example(a_late_accepted_job(), {"fixpoint": False, "promote": "max", "infeasible": "regular", "order": "fcfs"})
 def test_without_compression_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast = DbfRun("dbf", workload, compression=False, **options)
     assert fast.spans == DbfRun(SlowDbf, workload, compression=False, **options).spans

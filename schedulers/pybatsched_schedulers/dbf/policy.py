@@ -232,7 +232,8 @@ class DbfScheduler(ConservativeScheduler):
         place = self._profile.earliest(*newcomer, now)
         end_at = instant(place, newcomer.span_s)
         full = self._with_provisional()
-        if self._accepted.is_stale or not full.fits(newcomer.n, place, end_at):
+        retries = not self._repeats and bool(self._accepted.lost())  # one pass promotes late jobs at each arrival
+        if self._accepted.is_stale or retries or not full.fits(newcomer.n, place, end_at):
             self._adopt(self._drafted(newcomer, now, self._accepted.lost()), now, job)
         else:  # no provisional reservation moves
             full.take(newcomer.n, place, end_at)
