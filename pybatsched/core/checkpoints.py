@@ -140,8 +140,16 @@ class Restarts:
         self.ran_s += own_s - extra_s
         self.ran += n_procs * (own_s - extra_s)
 
-    def add_checkpoints(self, checkpoints: Checkpoints, n_procs: int) -> None:
-        """Record the checkpoints that are complete by now."""
+    def add_checkpoints(self, checkpoints: Checkpoints) -> None:
+        """Record the checkpoints that are complete by now. Segments on several numbers of processors count on average.
+
+        >>> one = Restarts()
+        >>> one.add_run(1, 0.0, 40.0), one.add_run(3, 0.0, 40.0)
+        (None, None)
+        >>> one.add_checkpoints(Checkpoints(50.0, 5.0, 2.0, 100.0)); one.kept, one.overhead, one.ran
+        (100.0, 10.0, 50.0)
+        """
+        n_procs = self.ran / self.ran_s if self.ran_s else 0.0
         read_s = min(checkpoints.read_s, self.ran_s) if self.n_checkpoints else 0.0
         n = checkpoints.n_complete(self.n_checkpoints, self.ran_s)
         n_new, self.n_checkpoints = n - self.n_checkpoints, n
@@ -151,10 +159,10 @@ class Restarts:
         self.ran_s = max(self.ran_s - checkpoints.saved_s(n_new) - read_s, 0.0)
         self.ran = n_procs * self.ran_s
 
-    def restart(self, checkpoints: Checkpoints | None, n_procs: int) -> int:
+    def restart(self, checkpoints: Checkpoints | None) -> int:
         """Record a restart from the last checkpoint, or from scratch. Return how many checkpoints are complete."""
         if checkpoints is not None:
-            self.add_checkpoints(checkpoints, n_procs)
+            self.add_checkpoints(checkpoints)
         else:
             self.ran_s, self.ran = self.ran_s + self.kept_s, self.ran + self.kept
             self.n_checkpoints, self.kept_s, self.kept = 0, 0.0, 0.0

@@ -265,7 +265,7 @@ class Requeues:
             return _shortened(work, segment.own_s), 0.0, 0.0
         work = job.whole.at(job.scale)
         checkpoints = self.checkpoints_of(job)
-        n = restarts.restart(checkpoints, segment.n_held)
+        n = restarts.restart(checkpoints)
         if checkpoints is None or not n:
             return work, 0.0, 0.0
         assert work.profile is not None

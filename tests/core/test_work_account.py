@@ -119,3 +119,20 @@ def test_a_processor_fails_only_if_it_is_up(stage: Failing) -> None:
         stage.step(stage.notice(e.MACHINES_UNAVAILABLE, procs))
     assert stage.engine.figures["n_failures"] == 2
     assert [one["procs"] for one in stage.engine.tables["unavailable"]] == ["0-1", "2"]
+
+
+def test_a_checkpoint_of_segments_on_different_numbers_of_processors(stage: Failing) -> None:
+    """20 s on one processor, 60 s on two, and 10 s on one: of the last 90 s, 50 are kept and 5 wrote the checkpoint."""
+    job = stage.run("a", "0", profile="d215", walltime=300, **SAVED)
+    stage.do(d.Requeue(job.id, work="rest"), at=20.0)
+    stage.do(d.Replace(job.id, IntervalSet.parse("0-1"), n=2), events=stage.killed(job))
+    stage.do(d.Requeue(job.id, work="rest"), at=80.0)
+    stage.do(d.Replace(job.id, IntervalSet.parse("0"), n=1), events=stage.killed(job))
+    stage.fail(job, 90.0)
+    assert job.restarts is not None
+    assert job.restarts.n_checkpoints == 1
+    stage.do(start(job, "0"))
+    figures = stage.end(job, 90.0 + 162.0)
+    held_s = 20 + 2 * 60 + 10 + 162
+    useful_s = figures["application_efficiency"] * held_s
+    assert useful_s + figures["checkpoint_s"] + figures["lost_work_s"] == pytest.approx(held_s)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.outages import Events, outages
 from support.pushy import Gentle, Ruthless
 from support.twins import reserved_starts
 
 from pybatsched.core import events as e
-from pybatsched.core.cluster import Cluster
-from pybatsched.core.decisions import Decision, RejectJob
+from pybatsched.core.cluster import Cluster, Partition
+from pybatsched.core.decisions import Decision, ExecuteJob, KillJob, RejectJob
+from pybatsched.core.engine import Reply
+from pybatsched.core.intervals import EMPTY
 from pybatsched.core.jobs import Job
 from pybatsched.policies.freed_intervals import FreedIntervals
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
-from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
 from pybatsched_schedulers.easy import Easy
 from pybatsched_schedulers.fcfs import Fcfs
@@ -224,3 +228,37 @@ def test_freed_intervals_give_the_hull_of_any_suffix(added: list[tuple[int, int]
         if data.draw(st.booleans()):
             forgotten = since
             gains.forget(forgotten)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "dbf", "redirection", "ujf", "ujfb"])
+def test_no_job_starts_in_a_partition_with_a_pending_kill(policy: str) -> None:
+    n_kills = 0
+
+    @examples(60)
+    @given(workloads(), outages(N_PROCS, 4))
+    def check(workload: Workload, machine_events: Events) -> None:
+        session = Session(plan_for(policy, on_failure="requeue_first"), checked=True)
+        engine, step = session.engine, session.engine.step
+        killed: dict[str, Partition | None] = {}  # the partitions of jobs that are being killed
+
+        def watched(now: float, events: Sequence[e.Event]) -> Reply:
+            nonlocal n_kills
+            reply = step(now, events)
+            for event in events:
+                for wire_id in event.job_ids if isinstance(event, e.JobKilled) else ():
+                    del killed[wire_id]
+            for decision in reply.decisions:
+                if isinstance(decision, KillJob):
+                    n_kills += 1
+                    jobs = [engine.jobs.by_wire_id[wire_id] for wire_id in decision.job_ids]
+                    killed.update((job.wire_id, engine.cluster.partition_of(job.procs or EMPTY)) for job in jobs)
+                elif isinstance(decision, ExecuteJob):
+                    assert engine.cluster.partition_of(decision.procs) not in killed.values()
+            return reply
+
+        engine.step = watched  # type: ignore[method-assign]
+        run = FakeBatsim(workload, N_PROCS, {"dynamic-jobs-enabled": True}, machine_events).run(session.handle)
+        assert not run.deadlocked
+
+    check()
+    assert n_kills

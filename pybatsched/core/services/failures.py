@@ -219,7 +219,7 @@ class WorkAccount(Service):
             account.add_run(segment.n_held, segment.ran_s - segment.own_s, segment.own_s)
             checkpoints = self._requeues.checkpoints_of(job)
             if checkpoints is not None:
-                account.add_checkpoints(checkpoints, segment.n_held)
+                account.add_checkpoints(checkpoints)
             self._useful += account.kept + account.ran
             self._checkpoints += account.overhead
             self._lost += account.lost
