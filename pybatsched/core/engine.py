@@ -111,7 +111,6 @@ class Engine:
         self.machines_settled = False  # no machine that is unavailable now comes back
         self._make_policy = make_policy
         self._checked = checked
-        self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._idle_calls = IdleCalls()
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
@@ -137,6 +136,7 @@ class Engine:
                 is_expected = False
         if not is_expected:
             self._check_time(now, events)
+        applied: e.Event | None = None
         if now > self.now:
             self.now = now
         try:
@@ -146,14 +146,13 @@ class Engine:
                 if actions.services.before_events:
                     for before_events in actions.services.before_events:
                         before_events(events)
-            for event in sorted(events, key=_rank) if len(events) > 1 else events:
-                self._event = event
-                self._apply[type(event)](event)
-            self._event = None
+            for applied in sorted(events, key=_rank) if len(events) > 1 else events:
+                self._apply[type(applied)](applied)
+            applied = None
             return Reply(self.now, ()) if self.ended else self.reply(events)
         except RemoteProtocolError as error:
-            if self._event is not None:
-                index = next(i for i, event in enumerate(events) if event is self._event)
+            if applied is not None:
+                index = next(i for i, event in enumerate(events) if event is applied)
                 error.field = f"events[{index}].data.{error.field}".removesuffix(".")
             raise
         except Violation as error:

@@ -59,18 +59,25 @@ def shadow_time(partition: Partition, n_needed: int, now: float) -> tuple[float,
     It is when enough processors are expected to be free; the extra ones are those that the job does not need. It is
     infinite, without extra ones, if the job waits for one without an estimate or for machines that are not available.
     """
-    n_then, shadow_at = partition.n_free, -math.inf
+    n_missing = n_needed - partition.n_free
+    if n_missing <= 0:
+        return -math.inf, -n_missing
     are_whole = not partition.n_away  # then a job returns all that it holds
-    for job in partition.running_jobs:
-        is_enough, segment = n_then >= n_needed, job.segment
-        if is_enough and segment.expected_end_at > shadow_at:
+    running = iter(partition.running_jobs)
+    for job in running:
+        n_missing -= job.segment.n_held if are_whole else partition.n_returned_by(job)
+        if n_missing <= 0:
             break
-        n_then += segment.n_held if are_whole else partition.n_returned_by(job)
-        if n_then >= n_needed and not is_enough:
-            shadow_at = max(segment.expected_end_at, now)  # a job past its estimate is expected to end now
-    if n_then < n_needed or shadow_at == math.inf:
+    else:
         return math.inf, 0
-    return shadow_at, n_then - n_needed
+    shadow_at = max(job.segment.expected_end_at, now)  # a job past its estimate is expected to end now
+    if shadow_at == math.inf:
+        return math.inf, 0
+    for job in running:  # others that end then
+        if job.segment.expected_end_at > shadow_at:
+            break
+        n_missing -= job.segment.n_held if are_whole else partition.n_returned_by(job)
+    return shadow_at, -n_missing
 
 
 class LocalScheduler(ABC):

@@ -49,6 +49,7 @@ class SimJob:
         "kill_asked",
         "mapping",
         "metadata",
+        "name",
         "process",
         "res",
         "return_code",
@@ -64,6 +65,7 @@ class SimJob:
 
     def __init__(self, workload: str, name: str, fields: Mapping[str, Any], work: Work) -> None:
         self.workload = workload
+        self.name = name
         self.id = f"{workload}!{name}"
         self.fields = fields
         self.work = work
@@ -83,11 +85,6 @@ class SimJob:
         self.trail = _NO_TRAIL
         self.inbox: deque[str] | None = None
         self.energy_j = -1.0
-
-    @property
-    def name(self) -> str:
-        """Its name in its workload."""
-        return self.id[len(self.workload) + 1 :]
 
     def places(self) -> list[int]:
         """Return the processors of its executors: by the mapping of the scheduler, or one each."""

@@ -207,19 +207,19 @@ class SimulatedRun:
         """Send pending events, or SIMULATION_ENDS if the simulation is finished. Called when the mailbox is empty."""
         if not self._ready:
             return
-        if self.world.outbox:
-            is_to_come = self._n_submitters or self.world.held_back
-            if not is_to_come and self.world.n_finished == self.world.n_submitted:
+        world = self.world
+        if world.outbox:
+            if not (self._n_submitters or world.held_back) and world.n_finished == world.n_submitted:
                 self._count_calls()
-            events, self.world.outbox = self.world.outbox, []
+            events, world.outbox = world.outbox, []
             self._ready = False
-            if self.world.finished_jobs:
-                self.world.forget_jobs()
-            self.world.loop.spawn(self._exchange(events))
+            if world.finished_jobs:
+                world.forget_jobs()
+            world.loop.spawn(self._exchange(events))
         elif self._is_over():
             self._ending = True
             self._ready = False
-            self.world.loop.spawn(self._exchange([e.SimulationEnds(timestamp=self.world.stamp())]))
+            world.loop.spawn(self._exchange([e.SimulationEnds(timestamp=world.stamp())]))
 
     def _count_calls(self) -> None:
         """Count the messages with only calls while no job is left and none will be submitted. O(events)."""
