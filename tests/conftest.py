@@ -69,8 +69,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(trylast=True)  # when those that nobody has asked for are out: for them nobody need look
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for marker in ("batsim", "batsim5", "browser"):
+    for marker in ("batsim", "batsim5", "browser", "slurm"):
         marked = [item for item in items if item.get_closest_marker(marker)]
         if marked and (missing := programs.missing(marker)):
             for item in marked:
-                item.add_marker(pytest.mark.skip(reason=f"no {missing} on the PATH"))
+                item.add_marker(pytest.mark.skip(reason=missing))

@@ -1,4 +1,4 @@
-"""Tests without a marker find no batsim, docker or browser, wherever these are installed; marked tests find them."""
+"""Tests without a marker find no batsim, docker, browser or Slurm, wherever they are installed; marked tests do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.programs import MARKERS, without_hidden
 
-HIDDEN = ("batsim", "batsim5", "batsched", "chromedriver", "chromium", "docker", "pybatsim", "robin", "valgrind")
+HIDDEN = (
+    *("batsim", "batsim5", "batsched", "chromedriver", "chromium", "docker", "pybatsim", "robin", "valgrind"),
+    *("sbatch", "slurmctld"),
+)
 KEPT = ("git", "cc", "make", "chrome-plated", "robinson")
 
 #: Tests that print which programs they find: in their process, in a child process, and at import.

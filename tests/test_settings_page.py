@@ -7,7 +7,7 @@ import re
 import pytest
 from support.api_tables import names_of, with_tables
 from support.places import ROOT
-from support.setting_tables import ELSEWHERE, TABLES, VALUES, places, tables
+from support.setting_tables import ELSEWHERE, TABLES, VALUES, of_campaigns, places, tables
 
 from pybatsched.runs.spec import RECORDS, MachineSpec, WorkloadSpec
 from pybatsched.settings import Checked
@@ -20,6 +20,12 @@ def test_the_tables_are_those_of_the_code() -> None:
     assert {*TABLES, *VALUES} == {*RECORDS}
     assert sorted(names_of(PAGE)) == sorted(tables())
     assert with_tables(PAGE, tables()) == PAGE, "docs/settings.md is not what the code says: run make api"
+
+
+def test_the_table_of_batch_jobs_is_that_of_the_code() -> None:
+    page = (DOCS / "campaigns.md").read_text(encoding="utf-8")
+    assert names_of(page) == ["batchspec"]
+    assert with_tables(page, of_campaigns()) == page, "docs/campaigns.md is not what the code says: run make api"
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)

@@ -1,4 +1,4 @@
-"""Run cells on a Dask cluster: a local one, or one that dask-jobqueue started on SLURM or OAR.
+"""Run cells on a Dask cluster: one that is there, or the jobs of `batch_jobs`.
 
 A Dask task sends its cell to a worker process, as on one machine: the process can be killed on a timeout, and its crash
 does not end the Dask worker. Each thread of a Dask worker keeps its process for the next cell.
@@ -7,6 +7,10 @@ does not end the Dask worker. Each thread of a Dask worker keeps its process for
 from __future__ import annotations
 
 import contextlib
+import math
+import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,26 +18,42 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pybatsched.campaign.cells import Cell
-from pybatsched.campaign.workers import LocalWorkers
-from pybatsched.errors import InputError, PeerLostError
+from pybatsched.campaign.workers import DIED, LocalWorkers
+from pybatsched.errors import InputError, PeerLostError, quantity
 
 #: How long to wait for the Dask scheduler.
 CONNECT_S = 20.0
 _LOOK_S: Final = 0.1
-_COUNT_THREADS_S: Final = 5.0
+#: How often the workers are counted, and jobs that have ended are replaced.
+LOOK_AT_WORKERS_S = 5.0
 _ANSWER_S: Final = 5.0
 _GONE: Final = "lost the Dask scheduler; finished cells are kept: the campaign can be resumed"
 _THREAD_STATE: Final = threading.local()
+_HAS_RUN: Final = threading.Event()
 
 
 def run_in_process(cell: Mapping[str, Any], folder: str, timeout_s: float) -> dict[str, Any]:
     """Run a cell in the process of this thread of a Dask worker, and return its result."""
+    _HAS_RUN.set()
     workers: LocalWorkers | None = getattr(_THREAD_STATE, "workers", None)
     if workers is None:
         workers = _THREAD_STATE.workers = LocalWorkers(1, lambda _address: folder)
     workers.timeout_s = timeout_s
     workers.folder_of = lambda _address: folder
     return next(result for result in workers.run([Cell(**cell)]) if result is not None)
+
+
+def dask_setup(worker: Any) -> None:
+    """Let cells use the directory of this worker of Dask, which has loaded this module by `--preload`."""
+    os.environ["TMPDIR"] = worker.local_directory
+    tempfile.tempdir = None
+
+
+def dask_teardown(worker: Any) -> None:
+    """End this worker of Dask at once, when it is asked to end: other workers run its cells again meanwhile."""
+    if _HAS_RUN.is_set():
+        shutil.rmtree(worker.local_directory, ignore_errors=True)
+        os._exit(0)
 
 
 class DaskWorkers:
@@ -51,7 +71,7 @@ class DaskWorkers:
         self._timeout_s = timeout_s
         self._n_left = 0
         self._n_threads = 0
-        self._counted_at = -_COUNT_THREADS_S
+        self._looked_at = -math.inf
         try:
             self._client = Client(address, timeout=CONNECT_S)
         except (OSError, ValueError, TypeError) as error:
@@ -76,16 +96,22 @@ class DaskWorkers:
 
         futures = {
             self._client.submit(
-                run_in_process, cell.as_dict(), self._folder_of(cell.address), self._timeout_s, key=cell.address
+                run_in_process,
+                cell.as_dict(),
+                self._folder_of(cell.address),
+                self._timeout_s,
+                key=("cell", cell.address),  # a group of tasks, which Dask gives to workers only when they are free
             ): cell
             for cell in cells
         }
         self._n_left = len(futures)
         coming = as_completed(futures, with_results=True, raise_errors=False)
         while self._n_left:
+            if time.monotonic() - self._looked_at > LOOK_AT_WORKERS_S:
+                self._looked_at = time.monotonic()
+                self._look_at_workers()
             batch = coming.next_batch(block=False)
             if not batch:
-                self._count_threads()
                 yield None
                 time.sleep(_LOOK_S)
             for future, result in batch:
@@ -93,16 +119,20 @@ class DaskWorkers:
                 if isinstance(result, dict):  # also if the future has failed: its worker may have died afterwards
                     yield result
                 elif future.status == "error":
-                    yield {"address": futures[future].address, "error": f"WorkerDied: {result!r:.300}"}
+                    yield {"address": futures[future].address, "error": f"{DIED}{_cause(future.exception())}"}
                 else:  # cancelled or lost: the cell did not finish, so no result is kept
                     raise PeerLostError(_GONE)
                 future.release()
 
-    def _count_threads(self) -> None:
-        """Update the number of threads from the scheduler, every few seconds: workers join and leave."""
-        now = time.monotonic()
-        if now - self._counted_at < _COUNT_THREADS_S:
-            return
-        self._counted_at = now
+    def _look_at_workers(self) -> None:
+        """Update the number of threads from the scheduler: workers join and leave."""
         with contextlib.suppress(OSError, TimeoutError):  # the futures show whether the scheduler is lost
             self._n_threads = sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
+
+
+def _cause(error: Exception) -> str:
+    """Return why a cell has failed on Dask, which gives up after some workers have ended."""
+    if not hasattr(error, "allowed_failures"):
+        return f"{error!r:.300}"
+    times = quantity(error.allowed_failures + 1, "time")
+    return f"its Dask worker ended {times} while it ran; expected a longer walltime, or more memory"

@@ -24,6 +24,7 @@ examples:
   pybatsched campaign run study.toml --output out/study           all cores of this machine
   pybatsched campaign run study.toml --output out/study --resume  continue after an interruption
   pybatsched campaign run study.toml --dask tcp://head:8786       on a Dask cluster
+  pybatsched campaign run study.toml --on slurm --jobs 20 --walltime 1h --partition short   in 20 jobs of Slurm
   pybatsched campaign tune study.toml --output out/tune           search the options of a policy
   pybatsched campaign status out/study
   pybatsched campaign table out/study --by policy,options --format markdown
@@ -145,7 +146,7 @@ def _tune(args: argparse.Namespace) -> int:
                 spec,
                 store,
                 folders,
-                lambda: campaign_runner.workers(args, spec, store),
+                campaign_runner.workers(args, spec, store),
                 spec_folder=Path(args.spec).parent,
                 on_trial=(lambda _trial: None) if args.quiet else _say_trial,
                 command=shlex.join(["pybatsched", "campaign", "tune", Path(args.spec).name]),

@@ -186,8 +186,8 @@ def _timed(store: Store, args: argparse.Namespace, progress: Progress, wall_s: f
 def _machine(args: argparse.Namespace) -> str:
     """Return what runs the cells: processor, cores, and versions."""
     versions = f"pybatsched {__version__}, Python {platform.python_version()}"
-    if args.dask:
-        return f"a Dask cluster, {versions}"
+    if args.dask or args.on:
+        return f"{f'jobs of {args.on}' if args.on else 'a Dask cluster'}, {versions}"
     try:
         found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except (OSError, UnicodeDecodeError):

@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.campaign_runs import campaign, hold, n_done, start, write, write_gated
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S, no_longer_than, wait_until
 from support.places import ROOT
 from support.process import run_cli, run_process
@@ -26,39 +27,6 @@ from pybatsched.metrics.saved_runs import SavedRun
 from pybatsched.report import provenance
 
 HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
-SPEC = """
-name = "trial"
-seeds = {seeds}
-keep = "{keep}"
-[[workload]]
-name = "drawn"
-generate = {{model = "lublin", procs = 32, jobs = {jobs}, load = 0.9}}
-[[platform]]
-name = "own"
-of_workload = true
-[[policy]]
-name = "easy"
-options = {{order = ["fcfs", "sjf"]}}
-[[policy]]
-name = "fcfs"
-{more}
-"""
-
-
-def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", more: str = "") -> Path:
-    path.write_text(SPEC.format(seeds=list(range(seeds)), jobs=jobs, keep=keep, more=more))
-    return path
-
-
-def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a campaign, by default with one worker: a few cells do not need two."""
-    workers = () if "--workers" in more else ("--workers", "1")
-    return run_cli("campaign", "run", str(spec), "--output", str(folder), *workers, *more)
-
-
-def start(spec: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "pybatsched", "campaign", "run", str(spec), "--output", str(folder), *more]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_campaign_ends_in_a_table(tmp_path: Path) -> None:
@@ -85,41 +53,6 @@ def test_workers_ignore_a_package_of_the_same_name_in_the_working_directory(
     (tmp_path / "pybatsched" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
     assert campaign(write(tmp_path / "s.toml", seeds=1), tmp_path / "out").returncode == 0
-
-
-GATED = '''
-import pathlib, time
-from pybatsched_schedulers.fcfs import Fcfs
-
-GATE = pathlib.Path(__file__).with_name("gate")
-
-
-class Gated(Fcfs):
-    """FCFS that does not begin once so many cells are done as the gate says, until the gate is taken away."""
-
-    def on_begin(self, cluster):
-        super().on_begin(cluster)
-        while GATE.exists():
-            folder, _, goal = GATE.read_text().partition(" ")
-            if len(list(pathlib.Path(folder, "cells").glob("*.json"))) < int(goal):
-                break
-            # patience: the pause between two polls
-            time.sleep(0.01)
-'''
-
-
-def write_gated(place: Path, **members: Any) -> Path:
-    """Write a campaign that can be paused, so that it cannot end before a test has finished its work."""
-    (place / "gated.py").write_text(GATED)
-    spec = write(place / "s.toml", **members)
-    spec.write_text(spec.read_text().replace('"fcfs"\n', f'"{place}/gated.py:Gated"\n'))
-    return spec
-
-
-def hold(place: Path, folder: Path, goal: int) -> None:
-    """Pause a gated campaign as soon as this number of cells is done."""
-    (place / "gate.part").write_text(f"{folder} {goal}")
-    (place / "gate.part").replace(place / "gate")
 
 
 def test_files_of_failed_cells_are_marked_incomplete(tmp_path: Path) -> None:
@@ -163,10 +96,6 @@ def test_a_campaign_of_two_hundred_cells_is_killed_and_resumed(tmp_path: Path) -
     assert f"210 of 210 cells done ({len(before)} before), 0 failed" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before  # nothing was done twice
     assert (broken / "results.parquet").read_bytes() == (whole / "results.parquet").read_bytes()
-
-
-def n_done(folder: Path) -> int:
-    return len(list((folder / "cells").glob("*.json"))) if (folder / "cells").exists() else 0
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"address": "x", "figures": {}}'])

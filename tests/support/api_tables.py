@@ -3,9 +3,9 @@
     PYTHONPATH=tests python -m support.api_tables
 
 A row of docs/api.md (hooks, decisions and services) is a signature (names, types and defaults of the parameters) and
-the first line of a docstring, read from the source. Those of docs/settings.md are in `support.setting_tables`,
-those of docs/metrics.md and docs/experiments.md in `support.metric_tables`, that of docs/slurm.md in
-`support.slurm_tables`.
+the first line of a docstring, read from the source. Those of docs/settings.md and docs/campaigns.md are in
+`support.setting_tables`, those of docs/metrics.md and docs/experiments.md in `support.metric_tables`, that of
+docs/slurm.md in `support.slurm_tables`.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ if __name__ == "__main__":
     for name, made in {
         "api.md": tables(),
         "settings.md": setting_tables.tables(),
+        "campaigns.md": setting_tables.of_campaigns(),
         "metrics.md": metric_tables.of_metrics(),
         "experiments.md": metric_tables.of_experiments(),
         "slurm.md": slurm_tables.tables(),

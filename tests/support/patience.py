@@ -29,10 +29,10 @@ class Process(Protocol):
         """Return its exit code, None while it runs."""
 
 
-def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> None:
-    """Wait until something has happened. Fails after PATIENCE_S, or when the process that is to do it has ended."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    problem = f"it has not happened within {PATIENCE_S:g} s (see PYBATSCHED_PATIENCE)"
+def wait_until(happened: Callable[[], object], *, by: Process | None = None, limit_s: float = PATIENCE_S) -> None:
+    """Wait until something has happened. Fails after the limit, or when the process that is to do it has ended."""
+    give_up_at = time.monotonic() + limit_s
+    problem = f"it has not happened within {limit_s:g} s (see PYBATSCHED_PATIENCE)"
     while not happened():
         # A process that has ended may have done it just before.
         assert by is None or by.poll() is None or happened(), f"its process ended with {by.returncode} before"

@@ -16,8 +16,11 @@ from support.patience import PATIENCE_S
 HIDDEN = (
     *("batsim*", "batsched*", "pybatsim*", "robin", "docker*", "valgrind*"),
     *("chromium*", "chrome", "chromedriver*", "google-chrome*", "firefox*", "geckodriver*"),
+    *("slurm*", "sbatch", "salloc", "srun", "squeue", "scancel", "scontrol", "sinfo", "sacct*", "sprio", "sshare"),
 )
-MARKERS = ("batsim", "batsim5", "browser", "docker")
+MARKERS = ("batsim", "batsim5", "browser", "docker", "slurm")
+#: Programs that all tests with a marker need.
+_NEEDED = {"browser": ("chromium", "chromedriver"), "slurm": ("slurmctld", "slurmd", "sbatch")}
 
 #: The PATH of this machine, by which tests with a marker find their programs.
 FULL_PATH = os.environ.get("PATH", os.defpath)
@@ -47,10 +50,14 @@ def _version(path: str) -> str:
 
 
 def missing(marker: str) -> str:
-    """Name the programs that tests with this marker need and this machine lacks, if any."""
-    if marker == "browser":
-        return " and ".join(name for name in ("chromium", "chromedriver") if find(name) is None)
-    return "" if program(marker) else marker
+    """Return why tests with this marker cannot run on this machine; empty if they can."""
+    if marker in _NEEDED:
+        absent = " and ".join(name for name in _NEEDED[marker] if find(name) is None)
+        if not absent and marker == "slurm" and os.geteuid() != 0:
+            return "slurmctld and slurmd need root"
+    else:
+        absent = "" if program(marker) else marker
+    return absent and f"no {absent} on the PATH"
 
 
 def without_hidden(path: str, place: Path) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 
@@ -131,29 +131,37 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=60 State=UP OverSubscribe=EXCL
 
 
 class Cluster:
-    """A slurmctld and four slurmd in a folder."""
+    """A slurmctld and four slurmd in a folder. Entering it waits for the nodes, leaving it ends all daemons."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
+        port = 17_000 + 5 * (os.getpid() % 2_000)
         controller = Path(shutil.which("slurmctld") or "").resolve()
         step = shutil.which("slurmstepd") or str(controller.with_name("slurmstepd-wlm"))
         plugins = next(controller.parents[1].glob("lib*/**/slurm*/sched_backfill.so")).parent
         (folder / "state").mkdir()
         values = {"folder": folder, "plugins": plugins, "port": port, "first": port + 1, "last": port + 4}
         (folder / "slurm.conf").write_text(_CONF.format(**values))
-        self._env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
+        self.env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         for number in range(1, 5):
             (folder / f"spool/n{number}").mkdir(parents=True)
         commands = [["slurmctld", "-D", "-f", str(folder / "slurm.conf")]]
         commands += [["slurmd", "-D", "-f", str(folder / "slurm.conf"), "-N", f"n{n}", "-d", step] for n in range(1, 5)]
         self._began_at = time.time()
         self._daemons = [
-            subprocess.Popen(one, env=self._env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.Popen(one, env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             for one in commands
         ]
 
-    def stop(self) -> None:
-        """End all daemons."""
+    def __enter__(self) -> Self:
+        try:
+            self.wait("sinfo", "-h", "-o", "%T %D", until="idle 4")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
@@ -161,7 +169,7 @@ class Cluster:
 
     def run(self, *command: str) -> str:
         """Run a command of Slurm, and return its output."""
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         return done.stdout.strip()
 
     def wait(self, *command: str, until: str) -> None:
@@ -170,7 +178,7 @@ class Cluster:
         # patience: a limit for jobs of a known length
         while time.monotonic() < end:
             found = subprocess.run(
-                command, env=self._env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+                command, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
             ).stdout.strip()
             if found == until:
                 return

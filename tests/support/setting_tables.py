@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 import pybatsched
+from pybatsched.campaign.batch_jobs import BatchSpec
 from pybatsched.campaign.keys import as_key
 from pybatsched.campaign.spec import PlatformTable, PolicyTable, Spec
 from pybatsched.campaign.workloads import WorkloadTable
@@ -166,6 +167,20 @@ def _default(record: type[Checked], name: str, about: Setting) -> str:
         return f"{value:g} {about.kind.unit}".strip()
     found = _DEFAULT.search(about.help)
     return SITE.cell(found[1] or found[2]) if found else ""
+
+
+def of_campaigns() -> dict[str, str]:
+    """Return the table of the options for jobs of a batch system."""
+    lines = ["| option | meaning | values | default |", "|---|---|---|---|"]
+    for name, about in BatchSpec.settings().items():
+        cells = (
+            f"`{about.options[-1]}`",
+            _meaning(about),
+            _text(about.kind.expected),
+            _default(BatchSpec, name, about),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return {"batchspec": "\n".join([*lines, ""])}
 
 
 def tables() -> dict[str, str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign import table
 from pybatsched.campaign.all_cells import Progress, Workers, run_campaign
+from pybatsched.campaign.batch_jobs import BatchSpec, BatchWorkers
 from pybatsched.campaign.on_dask import DaskWorkers
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
@@ -24,13 +26,14 @@ from pybatsched.errors import InputError, NothingCompletedError, quantity
 _N_LOSSES: Final = 5
 
 
-def add_arguments(parser: arguments.Group) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options for workers and for failed cells."""
     add = parser.add_argument
     add("--retry-failed", action="store_true", help="run failed cells again")
     arguments.add_workers(parser)
     add("--dask", metavar="ADDRESS", help="run on a Dask cluster, given by the address of its scheduler")
     add("-q", "--quiet", action="store_true", help="print nothing but errors and results")
+    arguments.add_settings(parser.add_argument_group("jobs of a batch system"), BatchSpec)
 
 
 def run(
@@ -51,7 +54,7 @@ def run(
             spec,
             store,
             folders,
-            lambda: workers(args, spec, store),
+            workers(args, spec, store),
             spec_folder=beside,
             retry_failed=args.retry_failed,
             on_progress=line.update,
@@ -62,11 +65,19 @@ def run(
         line.end()
 
 
-def workers(args: argparse.Namespace, spec: Spec, store: Store) -> AbstractContextManager[Workers]:
-    """Return the workers of the options: processes of this machine, or those of a Dask cluster."""
+def workers(args: argparse.Namespace, spec: Spec, store: Store) -> Callable[[], AbstractContextManager[Workers]]:
+    """Return what starts the workers of the options: processes here, a Dask cluster, or jobs of a batch system."""
+    given = arguments.given_settings(args, BatchSpec)
+    batch = BatchSpec(**given)
+    if batch.on:
+        if args.dask:
+            raise InputError("--dask and --on were both given; expected only one")
+        return partial(BatchWorkers, batch, store.run_folder, spec.timeout_s, store.folder / "logs")
+    for name in given:
+        raise batch.works_only_with(name, "--on")
     if args.dask:
-        return DaskWorkers(args.dask, store.run_folder, spec.timeout_s)
-    return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
+        return partial(DaskWorkers, args.dask, store.run_folder, spec.timeout_s)
+    return partial(LocalWorkers, args.workers, store.run_folder, spec.timeout_s)
 
 
 def check_same_campaign(store: Store, spec: Spec) -> None:

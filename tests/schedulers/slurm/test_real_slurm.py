@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +41,11 @@ def test_the_logs_of_a_recording_give_its_events_and_plans(folder: Path) -> None
 
 
 @pytest.mark.slurm
-@pytest.mark.skipif(
-    not (shutil.which("slurmctld") and shutil.which("slurmd") and os.geteuid() == 0),
-    reason="needs slurmctld and slurmd on the PATH, and root",
-)
 def test_decisions_of_a_slurm_that_runs_here(tmp_path: Path) -> None:
     dice = random.Random(1)
     jobs = [(dice.choice([0, 0, 2]), dice.choice([1, 1, 2, 3, 4]), 1, dice.choice([2, 5, 9])) for _ in range(20)]
-    cluster = Cluster(tmp_path, 17_000 + 5 * (os.getpid() % 2_000))
-    try:
-        cluster.wait("sinfo", "-h", "-o", "%T %D", until="idle 4")
+    with Cluster(tmp_path) as cluster:
         cluster.record(jobs)
-    finally:
-        cluster.stop()
     decisions: Any = module_of("slurm_decisions", ROOT / "benchmarks" / "slurm_decisions.py")
     score = decisions.Replay(decisions.Recording(tmp_path), with_logged_priorities=False).run()
     assert score.differences == []
