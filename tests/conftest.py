@@ -73,4 +73,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marked = [item for item in items if item.get_closest_marker(marker)]
         if marked and (missing := programs.missing(marker)):
             for item in marked:
-                item.add_marker(pytest.mark.skip(reason=missing))
+                item.add_marker(pytest.mark.skip(reason=f"no {missing} on the PATH"))

@@ -80,7 +80,7 @@ SHARED_NAMES = {
 }
 
 
-#: Modules that name options of commands outside of backticks: those of Batsim, of Dask and Slurm, and of a whole command in a file.
+#: Modules that name options outside of backticks: those of other programs, and those of a whole command in a file.
 MAY_NAME_OPTIONS = {
     "pybatsched.campaign.batch_jobs": {"--memory-limit", "--no-dashboard", "--preload", "--user"},
     "pybatsched.core.engine": {"--enable-redis"},

@@ -16,7 +16,7 @@ from support.programs import MARKERS, without_hidden
 
 HIDDEN = (
     *("batsim", "batsim5", "batsched", "chromedriver", "chromium", "docker", "pybatsim", "robin", "valgrind"),
-    *("sbatch", "slurmctld"),
+    *("sbatch", "slurmctld", "slurmd"),
 )
 KEPT = ("git", "cc", "make", "chrome-plated", "robinson")
 

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import pytest
+
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 
 #: What a line of the log of slurmctld or of its scheduler means. The group `job` may be a task such as 3_1(5).
@@ -134,6 +136,8 @@ class Cluster:
     """A slurmctld and four slurmd in a folder. Entering it waits for the nodes, leaving it ends all daemons."""
 
     def __init__(self, folder: Path) -> None:
+        if os.geteuid() != 0:
+            pytest.skip("slurmctld and slurmd need root")
         self.folder = folder
         port = 17_000 + 5 * (os.getpid() % 2_000)
         controller = Path(shutil.which("slurmctld") or "").resolve()
