@@ -23,7 +23,7 @@ def overhead(interval_s: float, dump_s: float, mtbf_s: float) -> float:
         ran_s = dice.expovariate(1 / mtbf_s)
         total_s += ran_s
         restarts.add_run(1, 0.0, ran_s)
-        restarts.restart(checkpoints, 1)
+        restarts.restart(checkpoints)
     work_s = restarts.n_checkpoints * interval_s
     return total_s / work_s - 1
 
