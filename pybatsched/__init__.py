@@ -173,12 +173,22 @@ _MODULES = {
 _MODULES_BY_NAME = frozenset({"events", "slurm_conf"})
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
+#: Deprecated names, with the current ones and the versions since which they are deprecated.
+_DEPRECATED = {"Need": ("BatsimFeature", "1.0"), "Profile": ("AvailabilityProfile", "1.0")}
+
 __all__ = [*_MODULE_OF, "__version__"]  # noqa: PLE0604  names are texts
 
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and report a name that does not exist
 
     def __getattr__(name: str) -> object:
+        if name in _DEPRECATED:
+            import sys  # noqa: PLC0415  see above
+
+            from pybatsched.deprecations import deprecated  # noqa: PLC0415  see above
+
+            deprecated(f"pybatsched.{name}", f"pybatsched.{_DEPRECATED[name][0]}", _DEPRECATED[name][1])
+            return getattr(sys.modules[__name__], _DEPRECATED[name][0])
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'pybatsched' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415  see above

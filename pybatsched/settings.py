@@ -129,14 +129,14 @@ FILES: Final = Kind("the name of a file, or a list of them", _texts, "FILE", als
 class Setting(msgspec.Struct, frozen=True):
     """What is known about a setting. `options` are its names on the command line, the last one in messages.
 
-    `negated` is the help of a switch whose option turns it off. `old` are former options and `alias` another key in
-    campaign files, which still work. `metavar` names the value in the help.
+    `negated` is the help of a switch whose option turns it off. `old` are deprecated options, with the versions since
+    which they are. `alias` is another key in campaign files. `metavar` names the value in the help.
     """
 
     help: str
     kind: Kind
     options: tuple[str, ...]
-    old: tuple[str, ...] = ()
+    old: Mapping[str, str] = {}
     alias: str = ""
     negated: str = ""
     metavar: str = ""
@@ -147,13 +147,13 @@ def given(
     kind: Kind,
     default: Any = None,
     *options: str,
-    old: Sequence[str] = (),
+    old: Mapping[str, str] = {},
     alias: str = "",
     negated: str = "",
     metavar: str = "",
 ) -> Any:
     """Return a field of a `Checked` dataclass. Without `options`, its option has the name of the field."""
-    about = Setting(help_text, kind, options, tuple(old), alias, negated, metavar)
+    about = Setting(help_text, kind, options, old, alias, negated, metavar)
     return dataclasses.field(default=default, metadata={"setting": about})
 
 

@@ -37,6 +37,8 @@ from pybatsched.simulator.simulation import SimulatedRun
 from pybatsched.workload import model as workloads
 from pybatsched.workload.formats import checks
 
+__all__ = ["FakeBatsim", "FakeJob", "Refused", "Workload", "plan_for", "run_policy"]
+
 
 class Refused(AssertionError):  # noqa: N818  a refused decision, not an error of the test
     """The scheduler made a decision on which Batsim would abort."""

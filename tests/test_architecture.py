@@ -22,17 +22,18 @@ STUDIES = sorted((ROOT / "studies" / "pybatsched_studies").rglob("*.py"))
 ALLOWED: dict[str, str] = {
     "version": "",
     "errors": "",
+    "deprecations": "",
     "text_table": "",
     "locks": "errors",
     "results": "locks errors",
     "pydantic_errors": "errors",
-    "core": "pydantic_errors errors",
+    "core": "pydantic_errors deprecations errors",
     "settings": "core errors",
-    "policies": "core pydantic_errors errors",
+    "policies": "core pydantic_errors deprecations errors",
     "protocol": "core errors",
     "workload": "protocol settings core results pydantic_errors errors",
     "session": "protocol policies core locks errors version",
-    "metrics": "workload core results text_table errors version",
+    "metrics": "workload core results text_table deprecations errors version",
     "live": "metrics session core errors",
     "platform": "core text_table errors",
     "machines": "platform core errors",
@@ -42,16 +43,18 @@ ALLOWED: dict[str, str] = {
         "pydantic_errors errors"
     ),
     "testing": "runs simulator platform session workload protocol policies core errors",
-    "gym": "runs simulator metrics workload policies settings core errors",
+    "gym": "runs simulator metrics workload policies settings core deprecations errors",
     "campaign": (
         "runs machines live metrics workload policies settings results text_table pydantic_errors errors version"
     ),
     "report": "campaign metrics session workload core results errors version",
-    "experiment": "report campaign runs simulator metrics session workload policies settings core results errors",
-    "pybatsched": "experiment runs machines policies core errors version",
+    "experiment": (
+        "report campaign runs simulator metrics session workload policies settings core results deprecations errors"
+    ),
+    "pybatsched": "experiment runs machines policies core deprecations errors version",
     "cli": (
         "report campaign runs simulator machines platform live metrics session workload protocol policies "
-        "settings core results text_table errors version"
+        "settings core results text_table deprecations errors version"
     ),
     "__main__": "cli",
 }

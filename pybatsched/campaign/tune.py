@@ -23,7 +23,7 @@ from pybatsched.campaign.spec import PolicyTable, Spec, TuneSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.paired import pair_key
-from pybatsched.metrics.figure_names import better_of, resolved
+from pybatsched.metrics.figure_names import better_of
 from pybatsched.workload.names import parsed
 
 #: The most steps of a trial after which it may be ended.
@@ -86,7 +86,7 @@ def tune(
     wanted = spec.tune
     if wanted is None:
         raise InputError("expected a table [tune] with policy, figure and options")
-    search = Search(wanted, resolved(wanted.figure, ()))
+    search = Search(wanted, wanted.figure)
     own = next(policy for policy in spec.policy if policy.title == wanted.policy)
     others = [policy for policy in spec.policy if policy.title == wanted.against]
     prepared = prepared_of(spec, store, folders, spec_folder)

@@ -7,6 +7,7 @@ import errno
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from pybatsched.deprecations import DeprecatedNameWarning, deprecated
 from pybatsched.errors import InputError, Interrupted, PybatschedError, spelled
 from pybatsched.version import __version__
 
@@ -102,6 +104,9 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**how, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        for one in self._actions:
+            if hasattr(one, "deprecated") and any(word.partition("=")[0] in one.option_strings for word in args):
+                deprecated(one.option_strings[0], *one.deprecated)
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             from pybatsched.cli.common.arguments import hints  # noqa: PLC0415  slow, and rarely needed
@@ -157,7 +162,25 @@ def interrupted(stop: Interrupted | KeyboardInterrupt) -> int:
 
 
 def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = None) -> int:
-    """Run the command line and return the exit code. Without a command, options are those of `serve`."""
+    """Run the command line and return the exit code. Each deprecated name is reported once, on standard error."""
+    reported: set[str] = set()
+    show = warnings.showwarning
+
+    def report(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category is not DeprecatedNameWarning:
+            show(message, category, *where, **more)
+        elif (text := str(message)) not in reported:
+            reported.add(text)
+            print_error(f"warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DeprecatedNameWarning)
+        warnings.showwarning = report
+        return _main(argv, begin)
+
+
+def _main(argv: Sequence[str] | None, begin: Callable[[], None] | None) -> int:
+    """Run the command line. Without a command, options are those of `serve`."""
     args = list(sys.argv[1:] if argv is None else argv)
     if any("\0" in word for word in args):  # impossible in a shell, but not for a caller in Python
         found = next(word for word in args if chr(0) in word)

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_timeout(add, "the external scheduler does not reply for this time", default=None)
     text = "send SIMULATION_ENDS to an external scheduler after a deadlock (Batsim sends nothing)"
     add("--send-end", action="store_true", help=text)
-    arguments.add_old_names(scheduler, "--farewell", dest="send_end", action="store_true")
+    arguments.add_old_name(scheduler, "--farewell", "--send-end", "1.0", dest="send_end", action="store_true")
     out = parser.add_argument_group("output")
     add = out.add_argument
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")

@@ -11,6 +11,7 @@ from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.usage import UserUsage
+from pybatsched.deprecations import deprecated_attribute
 from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class Partition:
         #: Processors that are away and return at a known time, with that time.
         self.returning: list[tuple[float, IntervalSet]] = []
         self.usages: dict[float, UserUsage] = {}  # by half-life; those of the cluster, if it is in one
+
+    running: list[tuple[float, int, Job]] = deprecated_attribute(
+        "partition.running",
+        "partition.running_jobs, a list of jobs",
+        "1.0",
+        lambda partition: [(job.expected_end_at, job.seq, job) for job in partition.running_jobs],
+    )
 
     def usage(self, half_life_s: float = math.inf) -> UserUsage:
         """Return what users have used in the whole cluster, by the jobs that start after the first call. O(1)."""

@@ -24,6 +24,7 @@ from pybatsched.core.events import COMPLETED_SUCCESSFULLY
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.deprecations import deprecated_attribute
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
@@ -337,6 +338,10 @@ class Job:
     n_held: int = _of_segment("n_held")
     partition: PartitionRef | None = _of_segment("partition")
     start_reason: Reason = _of_segment("start_reason")
+
+    n_submitted: int = deprecated_attribute(
+        "job.n_submitted", "job.n_procs_requested", "1.0", attrgetter("n_procs_requested")
+    )
 
     @classmethod
     def from_fields(

@@ -7,12 +7,12 @@ import math
 import numbers
 import re
 import types
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
 
+from pybatsched.deprecations import warn_user
 from pybatsched.errors import InputError, PybatschedError, shown, spelled, with_article
 from pybatsched.settings import as_keyword, misspelled
 
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 #: The files of a run in its temporary directory (`one_run.Folder`), which the user does not know.
 _TEMPORARY: Final = re.compile(r"^\S*[/\\]pybatsched-\w{8}[/\\]run\S*: ")
-#: The directory of this package. Errors and warnings show lines of other code.
+#: The directory of this package. Errors show lines of other code.
 PACKAGE: Final = str(Path(__file__).parents[1])
 
 
@@ -35,10 +35,7 @@ def in_python(text: str) -> str:
 
 def warn(text: str) -> None:
     """Show a warning at the line of the user's code that called this package."""
-    frame, level = inspect.currentframe(), 1
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(in_python(text), stacklevel=level)
+    warn_user(in_python(text))
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pybatsched.core.jobs import Job
+from pybatsched.deprecations import warn_user
 from pybatsched.errors import InputError, spelled
 from pybatsched.gym.episodes import Episodes, built_of
 from pybatsched.gym.play import Environment, Play
@@ -165,4 +165,4 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 def _warn(texts: Sequence[str]) -> None:
     """Show warnings at the line that called the environment."""
     for text in texts:
-        warnings.warn(spelled(text, as_keyword), stacklevel=3)
+        warn_user(spelled(text, as_keyword))

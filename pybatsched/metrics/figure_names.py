@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from pybatsched.deprecations import deprecated
 from pybatsched.metrics.outcomes import LOST_JOBS
 
 
@@ -148,7 +149,7 @@ _BETTER: Final = {one.name: one.better for table in (MEASURES, STRETCHES, OF_RUN
 _RANKED: Final = tuple(name for name in STATISTICS if name.startswith(("mean", "max", "p")))
 _WITH: Final = "n_jobs_with"
 _NAME: Final = re.compile(rf"(?:({'|'.join(KINDS)})_)?(?:({'|'.join(STATISTICS)})_)?(\w+)")
-#: Names of version 0.2: the statistic came last. They are read for one more release.
+#: Deprecated names, those of version 0.2: the statistic came last.
 _OLD_NAME: Final = re.compile(rf"((?:(?:{'|'.join(KINDS)})_)?)(\w+)_({'|'.join([*STATISTICS, 'n'])})")
 _OLD_NAMES: Final = {"n_successfully": "n_completed"}
 _MARK_OF_OLD: Final = "wait_s_mean"
@@ -239,9 +240,11 @@ def current_name(name: str) -> str:
 
 def resolved(name: str, known: Container[str]) -> str:
     """Return the name among the known ones that a user means: the name itself, or the current name of an old one."""
-    if name not in known and current_name(name) in known:
-        return current_name(name)
-    return name
+    current = current_name(name)
+    if name in known or current not in known:
+        return name
+    deprecated(f"the figure {name}", current, "1.0")
+    return current
 
 
 def renamed(figures: Mapping[str, Any]) -> Mapping[str, Any]:

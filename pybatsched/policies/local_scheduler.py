@@ -15,6 +15,7 @@ from pybatsched.core.jobs import Job
 from pybatsched.core.model_refs import COMMON, DefaultOptions, model_at, object_at
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.failures import FIRST, rule_of
+from pybatsched.deprecations import deprecated
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.orders import parse_order
@@ -102,6 +103,12 @@ class LocalScheduler(ABC):
     #: The rank of jobs that are put in front of the queue; other ranks may be tuples.
     _front: Any = FRONT
     _sorted_at: float = math.nan  # the time of all ranks, if they are of one time
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        if "_plan" in vars(cls) and "plan" not in vars(cls):
+            deprecated(f"{cls.__name__}._plan", "plan", "1.0")
+            cls.plan = vars(cls)["_plan"]  # type: ignore[method-assign]
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         found: Any = options or DefaultOptions({**COMMON, **_OWN_DEFAULTS})

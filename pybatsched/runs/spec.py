@@ -139,7 +139,7 @@ class WorkloadSpec(Checked):
         TIME,
         None,
         "--submitted-before",
-        old=("--to", "--until"),
+        old={"--to": "1.0", "--until": "1.0"},
         alias="to",
     )
     warm_up: float = given(
@@ -306,7 +306,7 @@ class RunSpec(Checked):
         TIME,
         None,
         "--stop-at",
-        old=("--until-time",),
+        old={"--until-time": "1.0"},
     )
     clock: str = given(
         "exact: exact times, and messages of Batsim take no simulated time. simgrid: the times and the network of "

@@ -20,6 +20,7 @@ from pybatsched.metrics.figures import figures_of
 from pybatsched.metrics.job_results import JobResults
 from pybatsched.report.campaign.points import points_of
 
+pytestmark = pytest.mark.filterwarnings("ignore::pybatsched.deprecations.DeprecatedNameWarning")
 SUCCESS = "COMPLETED_SUCCESSFULLY"
 
 

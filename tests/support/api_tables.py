@@ -5,7 +5,7 @@
 A row of docs/api.md (hooks, decisions and services) is a signature (names, types and defaults of the parameters) and
 the first line of a docstring, read from the source. Those of docs/settings.md and docs/campaigns.md are in
 `support.setting_tables`, those of docs/metrics.md and docs/experiments.md in `support.metric_tables`, that of
-docs/slurm.md in `support.slurm_tables`.
+docs/slurm.md in `support.slurm_tables`. `support.public_names` writes tests/public_names.txt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Mapping
 
-from support import metric_tables, setting_tables, slurm_tables
+from support import metric_tables, public_names, setting_tables, slurm_tables
 from support.places import ROOT
 
 SERVICES = ("Requeue", "StartAt", "Release", "Replace", "Reshape")
@@ -89,3 +89,4 @@ if __name__ == "__main__":
     }.items():
         page = ROOT / "docs" / name
         page.write_text(with_tables(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+    public_names.write()

@@ -84,8 +84,8 @@ def add_settings(
                 how["choices"] = about.kind.choices
             if isinstance(default, tuple):
                 how["action"] = "append"
-        for old in about.old:
-            group.add_argument(old, **how, help=argparse.SUPPRESS)
+        for old, since in about.old.items():
+            add_old_name(group, old, about.options[-1], since, **how)
         text = about.negated or about.help
         if isinstance(default, tuple):
             text += " (repeatable)"
@@ -185,9 +185,9 @@ def add_runs(parser: Group) -> None:
     parser.add_argument("runs", nargs="+", metavar="PREFIX|DIR", help=text)
 
 
-def add_old_names(parser: Group, *names: str, **how: Any) -> None:
-    """Add former names of an option. They work, but `--help` does not show them."""
-    parser.add_argument(*names, **how, help=argparse.SUPPRESS)
+def add_old_name(parser: Group, old: str, new: str, since: str, **how: Any) -> None:
+    """Add the deprecated name of an option. It works, with a warning, but `--help` does not show it."""
+    parser.add_argument(old, **how, help=argparse.SUPPRESS).deprecated = new, since  # type: ignore[attr-defined]
 
 
 def show(text: str) -> None:
