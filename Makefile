@@ -16,7 +16,7 @@ FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api docs pictures bench bench-peers instructions \
-  wheels compiled test-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
+  wheels pythons oldest compiled test-compiled asan elsewhere fuzz crashes endurance archives release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -105,14 +105,48 @@ wheel: $(VENV)/ready
 	  || { cat build/wheel.log; exit 1; }
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
+	build/fresh/bin/python -m pip check
 	cd build && fresh/bin/pybatsched --version | tee fresh.version && fresh/bin/pybatsched policies
 	! $(PYTHON) -c '$(HAS_HEADERS)' || grep -q '(compiled)' build/fresh.version
 	cd build && fresh/bin/pybatsched simulate -w ../examples/workload.json --policy easy -e fresh/run -q
 
+# The wheel in an empty environment of each Python of PYTHONS that is installed: pip check and a simulation.
+PYTHONS ?= python3.11 python3.12 python3.13
+pythons: $(VENV)/ready
+	for python in $(PYTHONS); do \
+	  $$python -c '' 2> /dev/null || { echo "$$python is not installed: not checked"; continue; }; \
+	  $(MAKE) wheel PYTHON=$$python || exit 1; \
+	done
+
+# The tests of the packages with the oldest allowed versions of all dependencies, on the oldest Python.
+OLDEST_TESTS ?= $(addprefix tests/,core policies protocol runs schedulers metrics workload experiment campaign cli report gym)
+oldest: $(VENV)/ready
+	mkdir -p build
+	$(BIN)/python release/oldest.py > build/oldest.txt
+	test -x build/oldest/bin/python || $(or $(wildcard $(shell command -v python3.11)),$(PYTHON)) -m venv build/oldest
+	PIP_CONSTRAINT=build/oldest.txt build/oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	build/oldest/bin/python -m pip check
+	build/oldest/bin/python -m pytest -n auto $(OLDEST_TESTS)
+
 # Build sdist and wheel of the last commit twice, and keep them in dist/ if both builds are identical, with the bill of
 # materials and SHA256SUMS.
-release: $(VENV)/ready
+archives: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python release/build.py
+
+# Everything that can be done without a person, and the list of the rest. Hours.
+release:
+	git diff --quiet HEAD
+	$(MAKE) test
+	$(MAKE) long
+	$(MAKE) test-compiled
+	$(MAKE) oldest
+	$(MAKE) pythons
+	$(MAKE) audit
+	$(MAKE) licences && git diff --exit-code docs/licences.md
+	$(MAKE) docs
+	$(MAKE) wheels
+	$(MAKE) archives
+	@$(BIN)/python release/checklist.py
 
 # Check the pinned versions for known vulnerabilities; also fails if the check is not possible.
 # Without network, ADVISORIES=DIRECTORY reads a clone of the Python Packaging Advisory Database.
@@ -125,17 +159,22 @@ licences: $(VENV)/ready
 	$(PIP_INSTALL) --no-deps --no-compile --target $(PINS) --requirement constraints.txt
 	PYTHONPATH=tests $(BIN)/python release/bill.py --licences docs/licences.md
 
-# Wheels of the last commit with the parts in C, in build/wheels: by cibuildwheel, if it and a Docker engine are available,
-# else for each Python of PYTHONS that is installed.
-PYTHONS ?= python3.11 python3.12 python3.13
+# Wheels of the last commit with the parts in C, in build/wheels: for x86_64 and aarch64 by cibuildwheel, if it and a
+# Docker engine are available, else for each Python of PYTHONS that is installed, and for aarch64 if its compiler is.
+ARM := aarch64-linux-gnu
 wheels:
 	rm -rf build/wheels && mkdir -p build/wheels/source && git archive HEAD | tar -x -C build/wheels/source
 	if command -v cibuildwheel > /dev/null && docker info > /dev/null 2>&1; \
 	then cibuildwheel --output-dir build/wheels build/wheels/source; \
 	else for python in $(PYTHONS); do \
 	  $$python -c '' 2> /dev/null || { echo "$$python is not installed: no wheel for it"; continue; }; \
-	  $$python -m venv build/wheels/env && PIP_CONSTRAINT=constraints.txt build/wheels/env/bin/python -m pip wheel --quiet \
-	    --disable-pip-version-check --no-deps --wheel-dir build/wheels build/wheels/source && rm -rf build/wheels/env || exit 1; \
+	  $$python -m venv build/wheels/env || exit 1; \
+	  wheel="env PIP_CONSTRAINT=constraints.txt build/wheels/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheels build/wheels/source"; \
+	  $$wheel || exit 1; \
+	  if command -v $(ARM)-gcc > /dev/null && [ "$$(uname -m)" != aarch64 ]; then rm -rf build/wheels/source/build; \
+	    suffix=$$($$python -c 'import sys; print("cpython-%d%d" % sys.version_info[:2])'); \
+	    CC=$(ARM)-gcc LDSHARED="$(ARM)-gcc -shared" _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.$$suffix-$(ARM).so $$wheel || exit 1; \
+	  fi; rm -rf build/wheels/env build/wheels/source/build; \
 	done; fi
 	rm -rf build/wheels/source && ls build/wheels
 

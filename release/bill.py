@@ -26,17 +26,7 @@ from support.packages import needed_for, pins_in
 import pybatsched
 
 ROOT: Final = Path(__file__).parent.parent
-EXTRAS: Final = (
-    "cluster",
-    "compare",
-    "notebook",
-    "plot",
-    "predict",
-    "report",
-    "rl",
-    "traces",
-    "tune",
-)
+EXTRAS: Final = sorted({*(metadata.metadata("pybatsched").get_all("Provides-Extra") or ())} - {"dev"})
 TO_RUN, TO_CHECK, FOREIGN = (
     "every installation",
     "checks and tests",
