@@ -10,7 +10,7 @@ print(
     f"""
 make release: all checks that a program can do have passed. What is left for a person:
 
- 1. Read CHANGELOG.md, docs/stability.md and README.md once more. Set the date of {VERSION} in CHANGELOG.md and CITATION.cff.
+ 1. Read CHANGELOG.md, docs/stability.md and README.md. Set the date of {VERSION} in CHANGELOG.md and CITATION.cff.
  2. Look at build/site in a browser, and at the paper (docs/paper).
  3. Wheels that are called linux_* and not manylinux_* cannot be uploaded: build them with cibuildwheel and Docker.
     Run the tests of the wheels for aarch64 on such a machine.
