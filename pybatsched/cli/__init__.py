@@ -105,8 +105,8 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         for one in self._actions:
-            if hasattr(one, "deprecated") and any(word.partition("=")[0] in one.option_strings for word in args):
-                deprecated(one.option_strings[0], *one.deprecated)
+            if hasattr(one, "replaced_by") and any(word.partition("=")[0] in one.option_strings for word in args):
+                deprecated(one.option_strings[0], *one.replaced_by)
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             from pybatsched.cli.common.arguments import hints  # noqa: PLC0415  slow, and rarely needed

@@ -187,7 +187,7 @@ def add_runs(parser: Group) -> None:
 
 def add_old_name(parser: Group, old: str, new: str, since: str, **how: Any) -> None:
     """Add the deprecated name of an option. It works, with a warning, but `--help` does not show it."""
-    parser.add_argument(old, **how, help=argparse.SUPPRESS).deprecated = new, since  # type: ignore[attr-defined]
+    parser.add_argument(old, **how, help=argparse.SUPPRESS).replaced_by = new, since  # type: ignore[attr-defined]
 
 
 def show(text: str) -> None:
