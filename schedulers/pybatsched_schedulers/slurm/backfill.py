@@ -9,6 +9,8 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, TypeAlias
 
 from pybatsched import set_of
@@ -43,10 +45,7 @@ class _Map:
 
     def during(self, begin: float, end: float) -> int:
         """Return the nodes that are in each interval that overlaps a time; one that begins at its end counts."""
-        found = -1
-        for nodes in self.nodes[bisect_right(self.ends, begin) : bisect_right(self.begins, end)]:
-            found &= nodes
-        return found
+        return reduce(and_, self.nodes[bisect_right(self.ends, begin) : bisect_right(self.begins, end)], -1)
 
     def next_change(self, begin: float, end: float) -> float:
         """Return when more nodes are offered: at the end of an interval during a time, or just after; 0 for never."""
@@ -65,12 +64,12 @@ class _Map:
         n_skipped, changes = 0, self.changes
         while True:
             first, last = bisect_right(self.ends, begin), bisect_right(self.begins, begin + limit_s)
+            if reduce(and_, self.nodes[first:last], nodes).bit_count() >= n:
+                return n_skipped, begin
             found, i = nodes, last
             while i > first and found.bit_count() >= n:
                 i -= 1
                 found &= self.nodes[i]
-            if found.bit_count() >= n:
-                return n_skipped, begin
             before, after = bisect_left(changes, first), bisect_left(changes, i)
             if after > before:
                 begin = self.ends[changes[after - 1]]
@@ -261,7 +260,7 @@ class BackfillPass:
         able = selection.able(request, allowed)
         if able.bit_count() < request.min_nodes:
             return None
-        placement = selection.choose(request, able, controller.free)
+        placement = controller.fits_now(request, able)
         if placement is not None:
             return Fit(now, placement)
         if controller.victims_of(record):

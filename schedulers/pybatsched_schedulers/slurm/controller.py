@@ -93,7 +93,8 @@ class Controller:
         self._when_idle: dict[tuple[Request, str], Placement | None] = {}
         self._queue: list[QueueEntry] = []  # that of the last pass
         self._delayed: set[Record] = set()  # jobs that wait for a time
-        # Until a job starts or ends, by what tells jobs with other victims apart:
+        # Until a job starts or ends. The last two are by what tells jobs with other victims apart:
+        self._fits: dict[tuple[Request, int], Placement | None] = {}
         self._victims: dict[object, list[Held]] = {}
         self._releases: dict[object, Releases] = {}
 
@@ -196,7 +197,7 @@ class Controller:
         self.free.take(shares, exclusive=started.request.exclusive)
         self.use.started(started)
         self._held[started] = Held(now + started.limit_s, started.place, started, shares, set_of(placement.nodes))
-        self._victims, self._releases = {}, {}
+        self._fits, self._victims, self._releases = {}, {}, {}
         return started
 
     def end(self, record: Record, now: int) -> None:
@@ -235,7 +236,7 @@ class Controller:
         self.free.give(held.shares, exclusive=record.request.exclusive)
         self.use.ended(record)
         self.completing[record] = held.nodes
-        self._victims, self._releases = {}, {}
+        self._fits, self._victims, self._releases = {}, {}, {}
 
     def nodes_answered(self, record: Record) -> None:
         """Let the nodes of an ended or preempted job be used again. O(1)."""
@@ -243,6 +244,13 @@ class Controller:
             self.jobs.free_slot(record)
 
     # --- what passes ask ---
+
+    def fits_now(self, request: Request, nodes: int) -> Placement | None:
+        """Return where a job fits now. O(1) if it was asked before, but with GPUs: each test changes weights."""
+        key = request, nodes
+        if key not in self._fits or self.machine.gpu_types:
+            self._fits[key] = self.selection.choose(request, nodes, self.free)
+        return self._fits[key]
 
     def releases(self, record: Record) -> Releases:
         """Return what becomes free as running jobs end that a job may not preempt.

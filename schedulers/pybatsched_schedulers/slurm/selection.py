@@ -10,8 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice
-from operator import or_
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched import FreeNodes, NodeRequest, NodeShare, members, set_of
@@ -114,9 +113,24 @@ class NodeSelection(ABC):
     def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
         """Return where a job starts on allowed nodes; None if it does not fit."""
 
-    @abstractmethod
     def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
-        """Return when and where a job fits that does not fit now, as running jobs end; None for never."""
+        """Return when and where a job fits that does not fit now, as running jobs end; None for never.
+
+        O(1) for a request and nodes that were asked for before, but with GPUs: each test changes weights.
+        """
+        key = request, allowed
+        if key not in releases.found or self.machine.gpu_types:
+            releases.found[key] = self._first_fit(request, allowed, releases)
+        found = releases.found[key]
+        return None if found is None else Fit(self._start_at(found[0], now), found[1])
+
+    @abstractmethod
+    def _first_fit(self, request: Request, allowed: int, releases: Releases) -> tuple[float, Placement] | None:
+        """Return after which end of a running job a job fits, and where; None for never."""
+
+    @abstractmethod
+    def _start_at(self, end_at: float, now: int) -> float:
+        """Return when a job can start after an end, which may be overdue."""
 
     def fits_when_idle(self, request: Request, allowed: int) -> bool:
         """Return whether a job fits if all allowed nodes are idle."""
@@ -144,14 +158,26 @@ class Releases:
         self._free = free
         self._states = {0: free}
         self._idle: list[int] | None = None
+        #: By requests and allowed nodes: after which end a job fits, and where.
+        self.found: dict[tuple[Request, int], tuple[float, Placement] | None] = {}
 
     @property
     def idle(self) -> list[int]:
-        """The idle nodes after the end of 0, 1, ... jobs that have their nodes for themselves."""
+        """The idle nodes after the end of 0, 1, ... jobs."""
         if self._idle is None:
-            idle = self._free.idle & ~self._free.closed
-            self._idle = list(accumulate((job.nodes for job in self.jobs), or_, initial=idle))
+            idle, n_jobs = self._free.idle & ~self._free.closed, self._free.n_jobs.copy()
+            self._idle = [idle]
+            for job in self.jobs:
+                for share in job.shares:
+                    n_jobs[share.node] -= 1
+                    if not n_jobs[share.node]:
+                        idle |= 1 << share.node
+                self._idle.append(idle)
         return self._idle
+
+    def n_ended(self, n: int, nodes: int) -> int:
+        """Return how many jobs end until `n` of some nodes are idle; more than all for never. O(log running)."""
+        return bisect_left(self.idle, n, key=lambda idle: (idle & nodes).bit_count())
 
     def after(self, n: int) -> FreeNodes:
         """Return what is free after the end of `n` jobs. O(1) if it was asked before, else O(nodes + ends between)."""
@@ -201,15 +227,16 @@ class LinearSelection(NodeSelection):
         taken.sort()
         return Placement(tuple(taken), tuple(self.machine.nodes[node].n_cores for node in taken))
 
-    def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
+    def _first_fit(self, request: Request, allowed: int, releases: Releases) -> tuple[float, Placement] | None:
         """Remove running jobs one at a time, until enough nodes are idle. O(log running + nodes), usually."""
-        n, able, idle = self._n_nodes(request, allowed), self.able(request, allowed), releases.idle
-        if request.max_nodes and n > request.max_nodes:
+        n, able = self._n_nodes(request, allowed), self.able(request, allowed)
+        n_ended = max(releases.n_ended(n, able), 1)
+        if n_ended > len(releases.jobs) or (request.max_nodes and n > request.max_nodes):
             return None
-        n_ended = bisect_left(idle, n, lo=1, key=lambda nodes: (nodes & able).bit_count())
-        if n_ended == len(idle):
-            return None
-        return Fit(max(releases.ends[n_ended - 1], now + 1), self._best_fit(n, idle[n_ended] & able))
+        return releases.ends[n_ended - 1], self._best_fit(n, releases.idle[n_ended] & able)
+
+    def _start_at(self, end_at: float, now: int) -> float:
+        return max(end_at, now + 1)
 
 
 def _runs(nodes: int) -> Iterator[range]:
@@ -265,6 +292,8 @@ class ConsTresSelection(NodeSelection):
             if memory_needed:
                 usable = set_of([node for node in members(usable) if memory[node] >= memory_needed])
             self._lower_weights(on_node, usable)
+        if usable.bit_count() < request.min_nodes:
+            return []
         with_cpus = n_cpus = 0
         for n, nodes in enumerate(free.by_cores[least:], least):
             with_cpus |= nodes
@@ -380,7 +409,7 @@ class ConsTresSelection(NodeSelection):
 
     # --- when a job fits ---
 
-    def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
+    def _first_fit(self, request: Request, allowed: int, releases: Releases) -> tuple[float, Placement] | None:
         """Remove running jobs in groups of ends, until the job fits. O(groups * nodes), usually.
 
         A group is closed only by a job with nodes that the job may use, if the next job of all ends after the window.
@@ -389,6 +418,10 @@ class ConsTresSelection(NodeSelection):
         n_ended = next((i for i, job in enumerate(jobs) if job.nodes & allowed), len(jobs))
         if n_ended == len(jobs):
             return None
+        n_at_least = 0
+        if request.exclusive and not request.gpus_per_node:
+            able = self.able(request, allowed)
+            n_at_least = releases.n_ended(self.fewest_nodes(request, able), able)
         begin, window = int(ends[n_ended]) + _WINDOW_S - int(ends[n_ended]) % _WINDOW_S, _WINDOW_S
         while n_ended < len(jobs):
             first, n_ended = n_ended, _end_of_group(releases, n_ended, begin + window, allowed)
@@ -399,10 +432,14 @@ class ConsTresSelection(NodeSelection):
             window *= 2
             while n_ended < len(ends) and ends[n_ended] > begin + window:
                 window *= 2
-            found = self.choose(request, allowed, releases.after(n_ended))
-            if found is not None:
-                return Fit(last.end_at if last.end_at > now else max(last.end_at + _WINDOW_S, now + 1), found)
+            if n_ended >= n_at_least:
+                found = self.choose(request, allowed, releases.after(n_ended))
+                if found is not None:
+                    return last.end_at, found
         return None
+
+    def _start_at(self, end_at: float, now: int) -> float:
+        return end_at if end_at > now else max(end_at + _WINDOW_S, now + 1)
 
 
 def _end_of_group(releases: Releases, first: int, until: float, allowed: int) -> int:
