@@ -47,6 +47,7 @@ def test_the_job_of_slurm() -> None:
     ]
     assert command == (
         " -m distributed.cli.dask_worker tcp://192.0.2.1:5 --name job-1 --nthreads 4 --memory-limit 7.45GiB --no-nanny"
+        # patience: an option of Dask
         " --death-timeout 60 --memory-limit 0 --no-dashboard --preload pybatsched.campaign.on_dask"
     )
 

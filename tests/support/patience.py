@@ -31,6 +31,7 @@ class Process(Protocol):
 
 def wait_until(happened: Callable[[], object], *, by: Process | None = None, limit_s: float = PATIENCE_S) -> None:
     """Wait until something has happened. Fails after the limit, or when the process that is to do it has ended."""
+    # patience: this module defines the limits
     give_up_at = time.monotonic() + limit_s
     problem = f"it has not happened within {limit_s:g} s (see PYBATSCHED_PATIENCE)"
     while not happened():
