@@ -294,6 +294,33 @@ assert starts(run_policy(FullHour, alone, n_procs=4, machine_events=outage)) == 
 assert starts(run_policy(FullHour, alone.job("b", n=4, s=50, at=200, now=True), n_procs=4)) == {"a": 3600, "b": 200}
 
 
+# on_job_eligible: the policy has jobs that may not start yet at their submission, and starts first what these need.
+class KnowsAll(Fits):
+    gets_jobs_early = True
+
+    def on_begin(self, cluster):
+        super().on_begin(cluster)
+        self.early = {}
+
+    def on_job_submitted(self, job, now):
+        if job.eligible_at > now:  # infinite
+            self.early[job.id] = job
+        else:
+            self.waiting.append(job)
+
+    def on_job_eligible(self, job, now):
+        self.waiting.append(self.early.pop(job.id))
+
+    def decide(self, now):
+        needed = {f"w0!{job.fields['depends_on'].partition(':')[2]}" for job in self.early.values()}
+        self.waiting.sort(key=lambda job: job.id not in needed)
+        yield from super().decide(now)
+
+
+jobs = Workload().job("a", n=4, s=30).job("b", n=4, s=20).job("c", n=4, s=10, depends_on="afterok:b")
+assert starts(run_policy(KnowsAll, jobs, n_procs=4)) == {"a": 20, "b": 0, "c": 50}
+
+
 # Reshape: every job runs on half of its requested processors for twice as long.
 class Halves(Fits):
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
