@@ -48,14 +48,12 @@ def is_shown(name: str, text: str = PROSE) -> bool:
 #: Members that are the engine's own, or those of shipped policies.
 OTHERS = {
     "Policy": "",
-    "LocalScheduler": "take_queue_of",
     "Partition": "add_running change_estimate remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at "
         "is_retired retire_profile hand_over use_nodes inherit"
     ),
     "Job": ("from_fields load n_derived n_held prediction queued_in rest restarts segment whole"),
-    "IntervalSet": "",
 }
 
 
