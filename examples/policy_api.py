@@ -516,3 +516,23 @@ for number, seconds in enumerate([5, 5, 8]):
 jobs.job("next", n=4, s=1, at=21, walltime=60, user="bob")
 run_policy(Watching, jobs, n_procs=4, predict="last2", correct="doubling")
 assert Watching.corrected == [(25.0, "w0!2", 60.0, 10.0)]
+
+
+# Early jobs: the policy knows of jobs that may not start yet, such as those that depend on others.
+class Expecting(Fits):
+    gets_jobs_early = True
+    expected = []
+
+    def on_job_submitted(self, job, now):
+        if job.eligible_at <= now:
+            self.waiting.append(job)
+        else:
+            self.expected.append((now, job.id))
+
+    def on_job_eligible(self, job, now):
+        self.waiting.append(job)
+
+
+jobs = Workload().job("a", n=1, s=10).job("b", n=1, s=5, at=1, depends_on="afterok:a")
+assert starts(run_policy(Expecting, jobs, n_procs=2)) == {"a": 0, "b": 10}
+assert Expecting.expected == [(1.0, "w0!b")]
