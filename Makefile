@@ -126,7 +126,7 @@ oldest: $(VENV)/ready
 	test -x build/oldest/bin/python || $(or $(wildcard $(shell command -v python3.11)),$(PYTHON)) -m venv build/oldest
 	PIP_CONSTRAINT=build/oldest.txt build/oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	build/oldest/bin/python -m pip check
-	build/oldest/bin/python -m pytest -n auto $(OLDEST_TESTS)
+	build/oldest/bin/python -m pytest -n auto -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(OLDEST_TESTS)
 
 # Build sdist and wheel of the last commit twice, and keep them in dist/ if both builds are identical, with the bill of
 # materials and SHA256SUMS.

@@ -70,7 +70,7 @@ def test_points_of_one_run_count_once() -> None:
 
 
 def test_rows_without_names_of_runs_are_values() -> None:
-    ((mean, *_, n),) = summary_table(runs(mean_wait_s=[1.0, 2.0]), [], ["wait_s_mean"]).rows()  # an old name
+    ((mean, *_, n),) = summary_table(runs(mean_wait_s=[1.0, 2.0]), [], ["mean_wait_s"]).rows()
     assert (mean, n) == (1.5, 2)
 
 
