@@ -124,18 +124,33 @@ SlurmctldDebug=verbose
 DebugFlags=Backfill,BackfillMap,Priority
 SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
-SelectType=select/linear
-PriorityType=priority/basic
 SchedulerParameters=bf_interval=5,bf_resolution=10,bf_window=60,bf_continue,sched_interval=30
-NodeName=n[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=4 RealMemory=1000 State=UNKNOWN
+NodeName=DEFAULT NodeHostname=localhost NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN
+"""
+WHOLE_NODES = """SelectType=select/linear
+PriorityType=priority/basic
+NodeName=n[1-4] Port=[{first}-{last}]
 PartitionName=batch Nodes=ALL Default=YES MaxTime=60 State=UP OverSubscribe=EXCLUSIVE
+"""
+#: No priority changes in the first five minutes.
+SHARED_NODES = """SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+PriorityType=priority/multifactor
+PriorityCalcPeriod=5
+PriorityWeightAge=1000
+PriorityWeightJobSize=500
+GresTypes=gpu
+NodeName=n[1-2] Port=[{first}-{second}] Weight=10
+NodeName=n[3-4] Port=[{third}-{last}] Gres=gpu:2 Weight=20
+PartitionName=batch Nodes=ALL Default=YES MaxTime=60 State=UP
 """
 
 
 class Cluster:
     """A slurmctld and four slurmd in a folder. Entering it waits for the nodes, leaving it ends all daemons."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: str = WHOLE_NODES) -> None:
         if os.geteuid() != 0:
             pytest.skip("slurmctld and slurmd need root")
         self.folder = folder
@@ -144,8 +159,13 @@ class Cluster:
         step = shutil.which("slurmstepd") or str(controller.with_name("slurmstepd-wlm"))
         plugins = next(controller.parents[1].glob("lib*/**/slurm*/sched_backfill.so")).parent
         (folder / "state").mkdir()
-        values = {"folder": folder, "plugins": plugins, "port": port, "first": port + 1, "last": port + 4}
-        (folder / "slurm.conf").write_text(_CONF.format(**values))
+        values = {"folder": folder, "plugins": plugins, "port": port}
+        values |= {name: port + n for n, name in enumerate(("first", "second", "third", "last"), 1)}
+        (folder / "slurm.conf").write_text((_CONF + nodes).format(**values))
+        if "GresTypes" in nodes:
+            (folder / "gres.conf").write_text(f"NodeName=n[3-4] Name=gpu File={folder}/gpu[0-1]\n")
+            for gpu in ("gpu0", "gpu1"):
+                (folder / gpu).touch()
         self.env = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         for number in range(1, 5):
             (folder / f"spool/n{number}").mkdir(parents=True)
@@ -190,13 +210,13 @@ class Cluster:
             time.sleep(0.5)
         raise TimeoutError(f"{command} printed {found!r}; expected {until!r}")
 
-    def record(self, jobs: Iterable[tuple[float, int, int, int]]) -> None:
-        """Submit jobs (seconds before it, nodes, limit in minutes, length in seconds), and record the run."""
+    def record(self, jobs: Iterable[tuple[float, str, int]]) -> None:
+        """Submit jobs (seconds before it, options such as ``-N 2``, length in seconds), and record the run."""
         t0, submitted = time.time(), []
-        for number, (pause_s, n_nodes, limit, sleep_s) in enumerate(jobs, 1):
+        for number, (pause_s, options, sleep_s) in enumerate(jobs, 1):
             # patience: submissions are spread over time, as in a workload
             time.sleep(pause_s)
-            args = ["-p", "batch", "-t", str(limit), "-J", f"j{number}", "-o", "/dev/null", "-N", str(n_nodes)]
+            args = ["-p", "batch", "-t", "1", "-J", f"j{number}", "-o", "/dev/null", *options.split()]
             called = time.time()
             job_id = self.run("sbatch", "--parsable", "--chdir=/", *args, "--wrap", f"exec sleep {sleep_s}")
             text = " ".join([*args, "--wrap", f"exec sleep {sleep_s}"])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from support.places import GOLDEN, ROOT, module_of
-from support.real_slurm import Cluster, events_of, plans_of
+from support.real_slurm import SHARED_NODES, WHOLE_NODES, Cluster, events_of, plans_of
 
-WHOLE_NODES = sorted((GOLDEN / "slurm").glob("s[12]*/run_*"))
+RECORDED = sorted((GOLDEN / "slurm").glob("s[12]*/run_*"))
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -21,8 +21,8 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.skipif(not WHOLE_NODES, reason="no recordings of Slurm in PYBATSCHED_GOLDEN")
-@pytest.mark.parametrize("folder", WHOLE_NODES, ids=lambda one: f"{one.parent.name}/{one.name}")
+@pytest.mark.skipif(not RECORDED, reason="no recordings of Slurm in PYBATSCHED_GOLDEN")
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda one: f"{one.parent.name}/{one.name}")
 def test_the_logs_of_a_recording_give_its_events_and_plans(folder: Path) -> None:
     t0 = json.loads((folder / "meta.json").read_text())["t0_epoch"]
     recorded = [row for row in rows(folder / "events.csv.gz") if row["event"] not in {"decay", "event"}]
@@ -41,10 +41,19 @@ def test_the_logs_of_a_recording_give_its_events_and_plans(folder: Path) -> None
 
 
 @pytest.mark.slurm
-def test_decisions_of_a_slurm_that_runs_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "options"),
+    [
+        (WHOLE_NODES, ["-N 1", "-N 1", "-N 2", "-N 3", "-N 4"]),
+        (SHARED_NODES, ["-n 1", "-n 3", "-n 6", "-N 2 --ntasks-per-node=2", "-n 2 --mem-per-cpu=400",
+                        "-n 1 --gres=gpu:1", "-N 1 -n 2 --gres=gpu:2", "-n 2 --exclusive", "-n 2 --nice=200"]),
+    ],
+    ids=["whole nodes", "cores, memory and GPUs"],
+)  # fmt: skip
+def test_decisions_of_a_slurm_that_runs_here(tmp_path: Path, nodes: str, options: list[str]) -> None:
     dice = random.Random(1)
-    jobs = [(dice.choice([0, 0, 2]), dice.choice([1, 1, 2, 3, 4]), 1, dice.choice([2, 5, 9])) for _ in range(20)]
-    with Cluster(tmp_path) as cluster:
+    jobs = [(dice.choice([0, 0, 2]), dice.choice(options), dice.choice([2, 5, 9])) for _ in range(20)]
+    with Cluster(tmp_path, nodes) as cluster:
         cluster.record(jobs)
     decisions: Any = module_of("slurm_decisions", ROOT / "benchmarks" / "slurm_decisions.py")
     score = decisions.Replay(decisions.Recording(tmp_path), with_logged_priorities=False).run()
