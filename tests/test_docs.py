@@ -55,6 +55,65 @@ def test_the_policy_of_the_readme_gives_the_output_shown(tmp_path: Path) -> None
     assert done.stdout == output
 
 
+def test_the_what_if_of_the_readme_gives_the_changes_named(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (block,) = re.findall(r"^## What if.*?```sh\n(.*?)```", README, flags=re.MULTILINE | re.DOTALL)
+    done = [run_cli(*shlex.split(line)[1:], cwd=tmp_path) for line in block.splitlines()]
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done
+    changes = dict(re.findall(r"^(mean_\w+) .* (\S+%)$", done[2].stdout, flags=re.MULTILINE))
+    wait, slowdown = changes["mean_wait_s"], changes["mean_bounded_slowdown"]
+    assert f"mean wait changes by {wait}, the mean bounded slowdown by {slowdown}." in README
+
+
+#: A number: with decimals, or of two digits and more; alone or with thousands separators. Not a part of a name.
+NUMBER = re.compile(r"(?<![\w.,-])(?:\d{1,3}(?:,\d{3})+|\d+\.\d+|\d{2,})(?![\w]|\.\d|,\d)")
+
+
+def numbers_without_source(text: str, pages: list[Path]) -> list[str]:
+    """Return the numbers of a text that are in none of these pages."""
+    known = {number for page in pages for number in NUMBER.findall(page.read_text())}
+    without_years = re.sub(r"\b[A-Z]\w+ 20\d\d\b", "", text)  # SC 2020
+    return [number for number in NUMBER.findall(without_years) if number not in known]
+
+
+def test_numbers_that_the_readme_gives_are_on_the_pages_that_it_names() -> None:
+    table = README.partition("## Checked against\n")[2].partition("\n\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| [")]
+    assert len(rows) >= 7
+    for row in rows:
+        page = ROOT / re.findall(r"\]\(([^)#]+)", row)[0]
+        assert numbers_without_source(row, [page]) == [], page.name
+    assert numbers_without_source("1,385 starts", [ROOT / "docs" / "slurm.md"]) == ["1,385"]
+    recordings = (ROOT / "tests" / "conformance" / "README.md").read_text()
+    n = len(re.findall(r"^\| [\w-]+ \| .* \|$", recordings, flags=re.MULTILINE))
+    assert f"each of the {n - 1} runs" in (ROOT / "docs" / "conformance.md").read_text()  # the first row is the head
+
+
+PAPER = (ROOT / "docs" / "paper" / "paper.md").read_text()
+
+
+def test_the_paper_has_the_form_and_length_of_its_journal() -> None:
+    head, body = re.findall(r"^---\n(.*?)^---\n(.*)", PAPER, flags=re.DOTALL | re.MULTILINE)[0]
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(
+        re.findall(r"^\w+", head, flags=re.MULTILINE)
+    )
+    text = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
+    assert 750 <= len(text.split()) <= 1750
+    entries = (ROOT / "docs" / "paper" / "paper.bib").read_text()
+    assert set(re.findall(r"@([\w]+)", text)) == set(re.findall(r"^@\w+\{(\w+),", entries, flags=re.MULTILINE))
+
+
+def test_numbers_of_the_paper_are_on_the_pages_that_its_comments_name() -> None:
+    body = PAPER.partition("# Summary")[2]
+    sourced = re.findall(r"^((.*) <!-- numbers: (.*?) -->)$", body, flags=re.MULTILINE)
+    assert len(sourced) >= 7
+    for whole, text, names in sourced:
+        assert numbers_without_source(text, [ROOT / name for name in names.split()]) == [], text
+        body = body.replace(whole, "")
+    left = re.sub(r"\[@.*?\]|<!--.*?-->", "", body, flags=re.DOTALL)
+    assert NUMBER.findall(left) == ["3.1", "4.2"]  # the versions of Batsim
+
+
 def test_commands_are_all_on_their_page() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     commands = re.findall(r"^    (\w+)", run_cli("--help").stdout.partition("COMMAND\n")[2], flags=re.MULTILINE)

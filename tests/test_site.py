@@ -26,7 +26,7 @@ import pybatsched
 from pybatsched.cli import build_parser
 
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "paper")
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
 
 

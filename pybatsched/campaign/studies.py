@@ -90,7 +90,10 @@ class Claim(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study: its claims and campaigns, each in a full and a quick version."""
+    """A study: its claims and campaigns, each in a full and a quick version.
+
+    `references` are what to cite for it: entries in BibTeX, or the names of policies, which have them.
+    """
 
     name: str
     title: str
@@ -99,6 +102,7 @@ class Study:
     quick_claims: tuple[Claim, ...]
     campaign: Spec
     quick_campaign: Spec
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,11 @@ def read_study(name: str) -> Study:
         claims, quick = (tuple(Claim.model_validate(claim) for claim in content[key]) for key in ("claim", "quick"))
     except ValidationError as error:
         raise InputError("\n".join(f"study {name}: {line}" for line in pydantic_errors.lines(error, Claim))) from None
-    return Study(name, content["title"], content["about"].strip(), claims, quick, campaigns[0], campaigns[1])
+    cited = content.get("references", [])
+    if not isinstance(cited, list) or not all(isinstance(one, str) for one in cited):
+        raise InputError(f"{name}/study.toml: references: expected a list of texts, found {cited!r:.60}")
+    about = content["about"].strip()
+    return Study(name, content["title"], about, claims, quick, campaigns[0], campaigns[1], tuple(cited))
 
 
 _FILES: Final = ("campaign.toml", "quick.toml", "study.toml")

@@ -39,6 +39,7 @@ _COMMANDS: Final = {
     "policies": "List the installed policies, or show one with its options.",
     "replay": "Run a journal's policy again and report the first difference.",
     "explain": "Show the history of a job from a journal: why it waited, started, was requeued and ended.",
+    "cite": "Print what to cite in BibTeX: pybatsched, and the logs, policies and studies that runs used.",
 }
 
 #: Commands whose module has another name.
@@ -71,6 +72,7 @@ examples:
   pybatsched policies easy                          show a policy's options
   pybatsched replay run.pbj                         run the policy of a journal again and compare
   pybatsched explain run.pbj w0!42                  explain why a job started when it did
+  pybatsched cite out/easy                          what to cite for a run
 """
 
 _EXIT_CODES: Final = """\

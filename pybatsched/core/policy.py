@@ -76,6 +76,8 @@ class Policy:
     """
 
     Options: ClassVar[type[BaseModel]] = model_at("pybatsched.core.options:Options", **COMMON)
+    #: What to cite for the policy: entries in BibTeX, which `pybatsched cite` prints.
+    references: ClassVar[tuple[str, ...]] = ()
     #: The fields it reads from `job.fields`. Workloads are checked before a run, jobs from messages on submission.
     JobFields: ClassVar[type[JobFields]] = model_at("pybatsched.core.fields:JobFields", estimate=None)
     #: Options that name other policies whose local schedulers it uses. Their job fields are checked as well.

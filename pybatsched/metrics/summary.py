@@ -65,7 +65,7 @@ class Result(msgspec.Struct, frozen=True):
     small for them. `predictions_by_user` has the quality of predicted run times, if there are any.
     `reservations` are the windows of reserved hosts, `unavailable` the outages of hosts; the `end` of an outage is None
     if the hosts were still down. `nodes` are the nodes of the machine if requests of jobs were counted on them, and
-    `node_figures` how they were used.
+    `node_figures` how they were used. `clock` is SimGrid's, if the run had it and its network.
     """
 
     finished: bool
@@ -87,6 +87,7 @@ class Result(msgspec.Struct, frozen=True):
     unavailable: tuple[Mapping[str, Any], ...] = ()
     nodes: tuple[Mapping[str, Any], ...] = ()
     node_figures: Mapping[str, float] = {}
+    clock: str = ""
 
 
 def from_engine(engine: Engine) -> dict[str, Any]:
@@ -135,6 +136,7 @@ def of_run(
         "ended_at": result.ended_at,
         **({"stopped": result.stopped} if result.stopped else {}),
         **({"cut_at": result.cut_at, "n_to_come": result.n_to_come} if result.cut_at is not None else {}),
+        **({"clock": result.clock} if result.clock else {}),
         "n_messages": result.n_messages,
         "figures": result.figures.as_dict(),
         **({NODE_FIGURES: dict(result.node_figures)} if result.node_figures else {}),

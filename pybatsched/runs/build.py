@@ -26,6 +26,7 @@ from pybatsched.metrics.workload_fields import check_fields, not_evaluated
 from pybatsched.platform import model, roles
 from pybatsched.platform.groups import groups, has_properties, property_of
 from pybatsched.platform.model import Platform
+from pybatsched.policies.loading import names_file
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, order_warnings, warnings_of
 from pybatsched.runs.running_jobs import placed
@@ -38,6 +39,7 @@ from pybatsched.simulator.failure_events import checkpointed
 from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks, prepare
 from pybatsched.workload.model import Workload
+from pybatsched.workload.origins import origins
 from pybatsched.workload.selection import NoJobsLeftError
 from pybatsched.workload.start_rules import known_only
 
@@ -131,6 +133,8 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
         if one.how is not None:
             workload.source = str(Path(one.name).resolve())  # as in Batsim; errors name files as the user does
     how = {**fitted.how, **not_evaluated(workloads)}
+    found = sorted({name for workload in workloads.values() for name in origins(workload.about)})
+    how |= {"origins": found} if found else {}
     how |= {} if machine.failures is None else {"failures": machine.failures.as_dict()}
     how |= {} if machine.checkpoint is None else {"checkpoint": machine.checkpoint.as_dict()}
     return Built(spec, scenario, plan, how, digests(machine, jobs), fitted.notes, warnings)
@@ -394,6 +398,8 @@ def _content(path: str) -> bytes:
 
 
 def described(plan: PolicyPlan, options: SimulationOptions) -> dict[str, Any]:
-    """Return the policy and its options, before any file is written."""
+    """Return the policy and its options, before any file is written. References are those of a policy in a file."""
     chosen = plan.options_for(options.begins()).model_dump(mode="json")
-    return {"name": plan.source.name, "origin": plan.source.origin, "options": chosen}
+    about = {"name": plan.source.name, "origin": plan.source.origin, "options": chosen}
+    own = plan.source.cls.references
+    return about | ({"references": list(own)} if own and names_file(plan.source.name) else {})

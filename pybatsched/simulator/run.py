@@ -25,6 +25,7 @@ from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.jobs import RUNNING
+from pybatsched.simulator.kernels import has_network
 from pybatsched.simulator.observers import Counting, Observer
 from pybatsched.simulator.options import EXACT, SIMGRID, Scenario, SimulationOptions
 from pybatsched.simulator.simulation import Scheduler, SimulatedRun
@@ -206,6 +207,7 @@ def result_of(simulation: SimulatedRun, engine: Engine | None, tally: Tally) -> 
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
+        clock=SIMGRID if has_network(scenario.options, scenario.platform, varies=simulation.world.varies) else "",
         n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
         **({} if engine is None else from_engine(engine)),
     )

@@ -401,6 +401,20 @@ class ConservativeScheduler(LocalScheduler):
 class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 
+    references = (
+        """\
+@article{mualem2001utilization,
+  author = {Mu'alem, Ahuva W. and Feitelson, Dror G.},
+  title = {Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the {IBM} {SP2} with
+    Backfilling},
+  journal = {IEEE Transactions on Parallel and Distributed Systems},
+  volume = {12},
+  number = {6},
+  pages = {529--543},
+  year = {2001},
+  doi = {10.1109/71.932708},
+}""",
+    )
     Options: ClassVar[type[Any]] = model_at(
         "pybatsched_schedulers.backfilling_options:ConservativeOptions", placement=None, compression=True
     )

@@ -331,6 +331,19 @@ class EasyScheduler(LocalScheduler):
 class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 
+    references = (
+        """\
+@inproceedings{lifka1995anl,
+  author = {Lifka, David A.},
+  title = {The {ANL/IBM SP} scheduling system},
+  booktitle = {Job Scheduling Strategies for Parallel Processing (JSSPP 1995)},
+  series = {Lecture Notes in Computer Science},
+  volume = {949},
+  pages = {295--303},
+  year = {1995},
+  doi = {10.1007/3-540-60153-8_35},
+}""",
+    )
     Options: ClassVar[type[Any]] = model_at(
         "pybatsched_schedulers.backfilling_options:EasyOptions", placement=None, backfill_order=None
     )

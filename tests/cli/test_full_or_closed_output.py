@@ -70,6 +70,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "policies": (),
     "replay": ("easy.pbj",),
     "explain": ("easy.pbj", "w0!23"),
+    "cite": ("easy",),
 }
 COMMANDS = [" ".join(words) for words in all_commands()]
 

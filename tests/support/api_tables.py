@@ -5,7 +5,8 @@
 A row of docs/api.md (hooks, decisions and services) is a signature (names, types and defaults of the parameters) and
 the first line of a docstring, read from the source. Those of docs/settings.md and docs/campaigns.md are in
 `support.setting_tables`, those of docs/metrics.md and docs/experiments.md in `support.metric_tables`, that of
-docs/slurm.md in `support.slurm_tables`. `support.public_names` writes tests/public_names.txt.
+docs/slurm.md in `support.slurm_tables`. `support.public_names` writes tests/public_names.txt, and
+`support.citation_files` the files for citations.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import ast
 import re
 from collections.abc import Mapping
 
-from support import metric_tables, public_names, setting_tables, slurm_tables
+from support import citation_files, metric_tables, public_names, setting_tables, slurm_tables
 from support.places import ROOT
 
 SERVICES = ("Requeue", "StartAt", "Release", "Replace", "Reshape")
@@ -79,6 +80,7 @@ def _table(name: str, message: str, rows: list[str]) -> str:
 
 
 if __name__ == "__main__":
+    citation_files.write()
     for name, made in {
         "api.md": tables(),
         "settings.md": setting_tables.tables(),

@@ -156,6 +156,8 @@ class _Conversion:
         options = self._options.as_json(log.format)
         options |= {"size_in": log.size_in, "timezone": log.zone} if log.has_records else {}
         about: dict[str, Any] = {"source": Path(log.source).name, "conversion": options}
+        if log.set_name:
+            about["set"] = log.set_name
         if chosen := self._selection.as_json():
             about["selection"] = chosen
         if moved_by_s:

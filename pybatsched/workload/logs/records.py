@@ -73,6 +73,7 @@ class Records:
     """The records of a file while it is read; `parts` are tables with some of the columns of records.
 
     `n_local` counts times without a zone, `n_ambiguous` those that exist twice, `n_missing` those that do not exist.
+    `set_name` is the public set that a table belongs to.
     """
 
     source: str
@@ -89,6 +90,7 @@ class Records:
     n_local: int = 0
     n_ambiguous: int = 0
     n_missing: int = 0
+    set_name: str = ""
 
     def jobs(self) -> pl.DataFrame:
         """Return the records that have been read, with all columns of records."""
@@ -157,6 +159,7 @@ class Records:
             rule_counts=self.rule_counts,
             remarks=self.remarks,
             notes=[*notes, *([f"columns that are not used: {ignored}"] if ignored else [])],
+            set_name=self.set_name,
         )
 
     def _without_copies(self, jobs: pl.DataFrame) -> pl.DataFrame:

@@ -53,7 +53,7 @@ class LogTable:
     several times has one line per value. `names` are what the file calls the columns. `bad` counts the lines that a
     lenient reading has skipped, `rule_counts` lines that were dropped or not used for another reason, and `others` the
     jobs of partitions that are not selected. `remarks` are notes that checks report, too, and `notes` others.
-    `has_allocated` says whether the log has sizes that jobs got.
+    `has_allocated` says whether the log has sizes that jobs got. `set_name` is the public set that the log belongs to.
     """
 
     source: str
@@ -74,6 +74,7 @@ class LogTable:
     remarks: Sequence[str] = ()
     notes: Sequence[str] = ()
     has_allocated: bool = True
+    set_name: str = ""
 
     def __len__(self) -> int:
         return self.jobs.height

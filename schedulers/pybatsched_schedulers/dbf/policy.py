@@ -325,6 +325,16 @@ class DbfScheduler(ConservativeScheduler):
 class Dbf(LocalPolicy):
     """Deadline-based backfilling: jobs with deadlines are delayed for those without, as far as possible."""
 
+    references = (
+        """\
+@inproceedings{ntakpe2016prise,
+  author = {N'Takp{\\'e}, Tchimou and Suter, Fr{\\'e}d{\\'e}ric},
+  title = {Prise en compte de t{\\^a}ches non-prioritaires dans l'ordonnancement batch},
+  booktitle = {Conf{\\'e}rence d'informatique en Parall{\\'e}lisme, Architecture et Syst{\\`e}me (Compas 2016)},
+  year = {2016},
+  url = {https://inria.hal.science/hal-01420693},
+}""",
+    )
     Options: ClassVar[type[Any]] = DbfOptions
     JobFields: ClassVar[type[Any]] = DbfFields
     reserves = True

@@ -43,6 +43,15 @@ if TYPE_CHECKING:
 class Locality(Policy):
     """Assigns jobs of one node each to the node with the best score."""
 
+    references = (
+        """\
+@inproceedings{gonthier2024locality,
+  author = {Gonthier, Maxime and Larsson, Elisabeth and Marchal, Loris and Nettelblad, Carl and Thibault, Samuel},
+  title = {Data-Driven Locality-Aware Batch Scheduling},
+  booktitle = {IEEE International Parallel and Distributed Processing Symposium Workshops (IPDPSW), APDCM},
+  year = {2024},
+}""",
+    )
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
     reserves = True

@@ -43,6 +43,17 @@ if TYPE_CHECKING:
 class Reallocation(QueuePolicy):
     """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
 
+    references = (
+        """\
+@inproceedings{caniou2011reallocation,
+  author = {Caniou, Yves and Charrier, Ghislain and Desprez, Fr{\\'e}d{\\'e}ric},
+  title = {Evaluation of Reallocation Heuristics for Moldable Tasks in Computational Grids},
+  booktitle = {9th Australasian Symposium on Parallel and Distributed Computing (AusPDC 2011)},
+  series = {Conferences in Research and Practice in Information Technology},
+  volume = {118},
+  year = {2011},
+}""",
+    )
     Options: ClassVar[type[Any]] = ReallocationOptions
     JobFields: ClassVar[type[Any]] = GridFields
     borrows = ("local",)

@@ -120,6 +120,16 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
 class Redirection(QueuePolicy):
     """EASY with redirection: jobs that delay too many others are restarted on a reserved part of the machine."""
 
+    references = (
+        """\
+@inproceedings{faure2020redirection,
+  author = {Faure, Adrien and Lucarelli, Giorgio and Richard, Olivier and Trystram, Denis},
+  title = {Online Scheduling with Redirection for Parallel Jobs},
+  booktitle = {IEEE International Parallel and Distributed Processing Symposium Workshops (IPDPSW)},
+  year = {2020},
+  doi = {10.1109/IPDPSW50202.2020.00066},
+}""",
+    )
     Options: ClassVar[type[Any]] = RedirectionOptions
     borrows = ("principal", "redirected")
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})

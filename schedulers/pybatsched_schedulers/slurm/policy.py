@@ -98,6 +98,19 @@ class SlurmOptions(Options):
 class Slurm(Policy):
     """Decides as slurmctld does: main pass, backfill, priorities, limits and preemption from slurm.conf."""
 
+    references = (
+        """\
+@inproceedings{yoo2003slurm,
+  author = {Yoo, Andy B. and Jette, Morris A. and Grondona, Mark},
+  title = {{SLURM}: Simple {Linux} Utility for Resource Management},
+  booktitle = {Job Scheduling Strategies for Parallel Processing (JSSPP 2003)},
+  series = {Lecture Notes in Computer Science},
+  volume = {2862},
+  pages = {44--60},
+  year = {2003},
+  doi = {10.1007/10968987_3},
+}""",
+    )
     Options: ClassVar[type[Any]] = SlurmOptions
     JobFields: ClassVar[type[Any]] = SlurmFields
     machine_option = "slurm_conf"

@@ -350,6 +350,18 @@ class UjfbScheduler(SuspendingScheduler):
 class Ujfb(QueuePolicy):
     """Urgent jobs first: they start at once, and regular jobs are suspended for them if necessary."""
 
+    references = (
+        """\
+@article{agung2021preemptive,
+  author = {Agung, Mulya and Watanabe, Yuta and Weber, Henning and Egawa, Ryusuke and Takizawa, Hiroyuki},
+  title = {Preemptive Parallel Job Scheduling for Heterogeneous Systems Supporting Urgent Computing},
+  journal = {IEEE Access},
+  volume = {9},
+  pages = {17557--17571},
+  year = {2021},
+  doi = {10.1109/ACCESS.2021.3053162},
+}""",
+    )
     Options: ClassVar[type[Any]] = UjfbOptions
     JobFields: ClassVar[type[Any]] = SwapFields
     reserves = True
@@ -392,4 +404,5 @@ class Ujfb(QueuePolicy):
 class Ujf(Fcfs):
     """Urgent jobs first: jobs start in queue order, urgent jobs before all others; no job is preempted."""
 
+    references = Ujfb.references
     Options: ClassVar[type[Any]] = UjfOptions

@@ -169,6 +169,17 @@ class PublishedScheduler(LocalScheduler):
 class PublishedRlscheduler(LocalPolicy):
     """The rules of the program RLScheduler (SC 2020): a committed job, and its way of backfilling."""
 
+    references = (
+        """\
+@inproceedings{zhang2020rlscheduler,
+  author = {Zhang, Di and Dai, Dong and He, Youbiao and Bao, Forrest Sheng and Xie, Bing},
+  title = {{RLScheduler}: An Automated {HPC} Batch Job Scheduler Using Reinforcement Learning},
+  booktitle = {International Conference for High Performance Computing, Networking, Storage and Analysis ({SC20})},
+  year = {2020},
+  eprint = {1910.08925},
+  archiveprefix = {arXiv},
+}""",
+    )
     Options: ClassVar[type[BaseModel]] = PublishedOptions
     scheduler: ClassVar[type[Any]] = PublishedScheduler
 

@@ -84,9 +84,10 @@ class Column(msgspec.Struct, frozen=True):
 class TableMapping(msgspec.Struct, frozen=True):
     """Which columns of a table are what. `source` is the file of the mapping, `name` that of a public set.
 
-    `detect` are the columns by which a public set is recognised. `columns` are by field; the columns of a field are
-    alternatives, and the first one that the table has is used. `size_in` is what sizes count. `decimal` is the decimal
-    separator of numbers in texts. `unknown` are texts that mean: unknown. `origin` is time 0 of times that are numbers.
+    `detect` are the columns by which a public set is recognised, `references` what to cite for it.
+    `columns` are by field; the columns of a field are alternatives, and the first one that the table has is used.
+    `size_in` is what sizes count. `decimal` is the decimal separator of numbers in texts. `unknown` are texts
+    that mean: unknown. `origin` is time 0 of times that are numbers.
     `layout`: rows, or objects with a list of attempts. `state_names` are states of Slurm by those of the table. Jobs of
     the states `drop` are dropped, or those that are not in `keep`. `lines` are the lines of the members in the file.
     """
@@ -95,6 +96,7 @@ class TableMapping(msgspec.Struct, frozen=True):
     columns: Mapping[str, tuple[Column, ...]]
     name: str = ""
     detect: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
     timezone: str = "UTC"
     size_in: str | None = None
     delimiter: str | None = None
@@ -228,7 +230,7 @@ def _plain_key(text: str) -> str:
 
 def _checked(content: Mapping[str, Any], source: str, lines: Mapping[str, int], *, is_of_set: bool) -> TableMapping:
     """Return the mapping in the content of a file. Raises InputError that names the source and the member."""
-    members = ("table", "columns", "states", *(("detect",) if is_of_set else ()))
+    members = ("table", "columns", "states", *(("detect", "references") if is_of_set else ()))
     _check_names(content, members, source, "")
     table = _table(content.get("table", {}), _OF_TABLE, source, "table")
     states = _table(content.get("states", {}), _OF_STATES, source, "states")
@@ -247,6 +249,7 @@ def _checked(content: Mapping[str, Any], source: str, lines: Mapping[str, int], 
         source,
         columns,
         detect=_texts(content.get("detect", []), source, "detect"),
+        references=_texts(content.get("references", []), source, "references"),
         timezone=_text(table.get("timezone", "UTC"), source, "table.timezone"),
         size_in=_one_of(table.get("size_in"), _SIZE_IN, source, "table.size_in"),
         delimiter=_delimiter(table.get("delimiter"), source),

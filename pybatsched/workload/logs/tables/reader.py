@@ -403,6 +403,7 @@ class _Reader:
         records.names = self._names()
         records.ignored += [name for name in table.columns if name and name not in used]
         if mapping.name:
+            records.set_name = mapping.name
             records.remarks.append(f"read as a table of the set {mapping.name}")
             if missing := [what for what in mapping.columns if what not in self._columns]:
                 records.remarks.append(f"columns that the table does not have: {', '.join(missing)}")
