@@ -317,3 +317,12 @@ def test_starts_equal_those_of_the_twin_of_the_published_program(
     run = run_locality(workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, faithful=True, **options)
     assert not run.deadlocked
     assert fates(run, machine) == published_twin_of(workload, machine, options)
+
+
+def test_a_second_message_of_a_second_causes_no_second_pass() -> None:
+    """At 150, a full pass places a job at 162. Another message of that second must not remove its place."""
+    machine = Machine((FileNode(2, 16, 0.5),) * 4)
+    workload = crowd(machine, 42, 42, history=True, whole=True)
+    options: dict[str, Any] = {"x1": 3, "x2": 2, "interval_s": 5}
+    found = fates(run_of(workload, machine, faithful=True, **options), machine)
+    assert found == published_twin_of(workload, machine, options)

@@ -160,10 +160,11 @@ class PublishedProgram:
         now = float(math.floor(now + HALF_TICK))
         last_on_grid = now // self._interval_s * self._interval_s
         may_pass = last_on_grid > 0 and last_on_grid >= (self._due_at if is_late else now)
+        is_news = self._has_ended or bool(self._arrived)  # else it was processed in an earlier message of this second
         arrived, self._arrived = self._arrived, []
         if self._has_ended:
             self._last_end_at, self._has_ended = now, False
-        has_ended = self._last_end_at == now
+        has_ended = is_news and self._last_end_at == now
         yield from self._start_reserved(now)
         if now == 0:
             self._place_history([one for one in arrived if one.history is not None])
