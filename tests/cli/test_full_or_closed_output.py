@@ -23,6 +23,8 @@ from support.places import ROOT
 from support.process import run_cli, run_with_little_room
 from support.tables import ROWS, text_table
 
+from pybatsched import __version__
+
 WORKLOAD = str(ROOT / "examples" / "workload.json")
 EVENTS = str(ROOT / "tests/conformance/recordings/v4/generic-events/events.txt")
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
@@ -150,7 +152,7 @@ def test_every_command_reports_an_unwritable_output(command: str, way: str, plac
     group, *name = command.split()[:2]  # the step of `inject` comes after its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
     code, output = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
-    assert (code, [line for line in output if not line.startswith("pybatsched 0.")]) == LOST[way]
+    assert (code, [line for line in output if not line.startswith(f"pybatsched {__version__}: ")]) == LOST[way]
 
 
 @pytest.mark.parametrize("way", WAYS)
