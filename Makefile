@@ -1,4 +1,4 @@
-# Set-up and development tasks. `make demo` and `make test` need only Python (3.11 or newer), make and a C compiler.
+# Set-up and development tasks. `make demo` and `make test` need only Python (3.11 or newer), git, make and a C compiler.
 
 PYTHON ?= python3
 VENV := .venv

@@ -276,7 +276,7 @@ class Actions:
 
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs. Those that are being killed already are not requeued."""
-        jobs = self.requeues.end([self._job(job_id) for job_id in decision.job_ids])
+        jobs = self.requeues.kill_for_good([self._job(job_id) for job_id in decision.job_ids])
         if jobs:
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 

@@ -100,8 +100,9 @@ def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None
 
 
 class Restarts:
-    """What kills, checkpoints and a policy have cost a job. Names in `_s` are seconds, others processor-seconds.
+    """What kills, checkpoints and a policy have cost a job.
 
+    Names with `n_` are counts, those with `_s` are seconds, the others processor-seconds.
     `ran` is its work since the last complete checkpoint, in all segments, and `kept` its work before. `extra_s` are
     seconds that a policy has added to the present segment, such as a swap; they come before its work.
     """
@@ -110,7 +111,7 @@ class Restarts:
         "extra",
         "extra_s",
         "kept",
-        "kept_s",
+        "kept_work_s",
         "lost",
         "lost_s",
         "n_checkpoints",
@@ -123,7 +124,7 @@ class Restarts:
     def __init__(self) -> None:
         self.n_failures = 0
         self.n_checkpoints = 0
-        self.ran_s = self.kept_s = self.lost_s = self.extra_s = 0.0
+        self.ran_s = self.kept_work_s = self.lost_s = self.extra_s = 0.0
         self.ran = self.kept = self.lost = self.extra = 0.0
         self.overhead = 0.0  # complete dumps, and reads
 
@@ -153,7 +154,7 @@ class Restarts:
         read_s = min(checkpoints.read_s, self.ran_s) if self.n_checkpoints else 0.0
         n = checkpoints.n_complete(self.n_checkpoints, self.ran_s)
         n_new, self.n_checkpoints = n - self.n_checkpoints, n
-        self.kept_s += n_new * checkpoints.interval_s
+        self.kept_work_s += n_new * checkpoints.interval_s
         self.kept += n_procs * n_new * checkpoints.interval_s
         self.overhead += n_procs * (n_new * checkpoints.dump_s + read_s)
         self.ran_s = max(self.ran_s - checkpoints.saved_s(n_new) - read_s, 0.0)
@@ -164,8 +165,8 @@ class Restarts:
         if checkpoints is not None:
             self.add_checkpoints(checkpoints)
         else:
-            self.ran_s, self.ran = self.ran_s + self.kept_s, self.ran + self.kept
-            self.n_checkpoints, self.kept_s, self.kept = 0, 0.0, 0.0
+            self.ran_s, self.ran = self.ran_s + self.kept_work_s, self.ran + self.kept
+            self.n_checkpoints, self.kept_work_s, self.kept = 0, 0.0, 0.0
         self.lost_s += self.ran_s
         self.lost += self.ran
         self.ran_s = self.ran = self.extra_s = 0.0

@@ -33,9 +33,10 @@ class Partition:
     """A set of processors with its free set and its running jobs.
 
     `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
-    processors that are unavailable or asleep, or held by a job of an earlier policy that is in no partition. A running
-    job may still hold some of them. `n_kills_pending` counts kills that Batsim has not answered; local schedulers
-    start no job here while there are any. `n_changes` counts all changes of `free`, `away` and `running_jobs`.
+    processors that are unavailable, asleep, drained or reserved, or held by a job of an earlier policy that is in no
+    partition. A running job may still hold some of them. `n_kills_pending` counts kills that Batsim has not answered;
+    local schedulers start no job here while there are any. `n_changes` counts all changes of `free`, `away` and
+    `running_jobs`.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
@@ -49,7 +50,7 @@ class Partition:
         self.free = procs
         #: The number of free processors.
         self.n_free = len(procs)
-        #: Processors that are unavailable or asleep, or held by a job that is in no partition. Jobs may hold some.
+        #: Processors that are unavailable, asleep, drained, reserved, or of a job in no partition. Jobs may hold some.
         self.away = EMPTY
         #: The number of processors that are away.
         self.n_away = 0

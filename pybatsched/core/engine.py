@@ -316,7 +316,7 @@ class Engine:
         killed = final_state == e.COMPLETED_KILLED
         is_inherited = self._free_procs(job)
         if killed and event.job_id in self.jobs.kills:
-            actions.requeues.killed(job, event.timestamp)  # JOB_KILLED follows
+            actions.requeues.record_killed(job, event.timestamp)  # JOB_KILLED follows
             return
         actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         if is_inherited:
@@ -349,9 +349,9 @@ class Engine:
             job = self.jobs.by_wire_id.get(wire_id)
             if job is not None and job.state is JobState.RUNNING and wire_id in progress:
                 self._free_procs(job)  # some peers send JOB_KILLED without JOB_COMPLETED
-                requeues.killed(job, event.timestamp)
+                requeues.record_killed(job, event.timestamp)
             pending = self.jobs.kills.get(wire_id)
-            job = requeues.kill_answered(wire_id, progress.get(wire_id))
+            job = requeues.finish_kill(wire_id, progress.get(wire_id))
             if job is None or pending is None:
                 continue
             cause = pending.cause

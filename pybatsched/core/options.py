@@ -35,7 +35,8 @@ class Options(BaseModel):
     on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(
         default=None,
         description="jobs on a machine that becomes unavailable are killed, and requeued in front of the queue or "
-        "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
+        "behind all others, submitted again, or not requeued; a requeued job continues from its last complete "
+        "checkpoint (default: they run on, as in Batsim)",
     )
 
     expected_repair_s: float | None = Field(

@@ -1,8 +1,8 @@
 """Kill-and-requeue, replace and reshape, so that policies never handle Batsim's job ids.
 
-A kill needs one exchange: KILL_JOB is sent, JOB_KILLED arrives at the same simulated time, and only then is it known
-whether the job was killed or had already ended. Until then nothing is planned in its partition. A requeued job gets a
-new id and profile in Batsim; for its user and the policy it stays the same job.
+A kill needs one exchange: KILL_JOB is sent, JOB_COMPLETED and JOB_KILLED arrive at the same simulated time, and only
+then is it known whether the job was killed or had already ended. Until then nothing is planned in its partition. A
+requeued job gets a new id and profile in Batsim; for its user and the policy it stays the same job.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Requeues:
         cluster.can_load = self.can_load
         cluster.can_reshape = self.can_load  # both need a profile of delays
 
-    def kill(
+    def _record_kill(
         self,
         jobs: list[Job],
         requeue: d.Requeue | None = None,
@@ -130,27 +130,27 @@ class Requeues:
                 if job.partition is not None:
                     job.partition.n_kills_pending += 1
 
-    def end(self, jobs: list[Job]) -> list[Job]:
+    def kill_for_good(self, jobs: list[Job]) -> list[Job]:
         """Record kills without a requeue. Return the jobs for which the engine has not sent a kill already."""
-        self.kill(jobs)
+        self._record_kill(jobs)
         for job in jobs:
             self._kills[job.wire_id].requeue = None
         return [job for job in jobs if self._kills[job.wire_id].cause == "decision"]
 
-    def kill_for(self, cause: KillCause, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
+    def kill_and_requeue(self, cause: KillCause, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
         """Kill jobs for a failure or a reservation, by one decision. All but the `lost` ones are requeued."""
         for job in jobs:
             requeue = None if job in lost else d.Requeue(job.id, reason=reason)
             spare_id = None if requeue is None else self._spare_for(job, requeue)
-            self.kill([job], requeue, spare_id, cause=cause)
+            self._record_kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
 
-    def killed(self, job: Job, at: float) -> None:
+    def record_killed(self, job: Job, at: float) -> None:
         """Record that a kill took effect; Batsim's answer follows."""
         kill_job(job, at)
-        self.kill([job])  # no effect, unless the peer killed it without a request
+        self._record_kill([job])  # no effect, unless the peer killed it without a request
 
-    def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
+    def finish_kill(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
         """Finish a kill. Return the killed job, which waits again if it is requeued; None if it had ended before."""
         pending = self._kills.pop(wire_id, None)
         if pending is None:
@@ -192,7 +192,7 @@ class Requeues:
         job = self._validator.job(decision.job_id)
         if job.wire_id in self._kills:
             return  # by the engine, which the policy cannot know
-        self.kill([job], decision, self._spare_for(job, decision))
+        self._record_kill([job], decision, self._spare_for(job, decision))
         self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
     def _spare_for(self, job: Job, decision: d.Requeue) -> str | None:
@@ -213,7 +213,7 @@ class Requeues:
         assert requeue is not None
         restarts = job.restarts = job.restarts or Restarts()
         restarts.n_failures += pending.cause == "failure"
-        work, kept_s, cut_s = self._work_left(job, restarts, requeue.work)
+        work, saved_s, cut_s = self._work_left(job, restarts, requeue.work)
         restarts.extra_s += requeue.extra_s
         walltime, estimate = (
             None if span_s is None else span_s + requeue.extra_s for span_s in (work.walltime, work.estimate)
@@ -241,22 +241,22 @@ class Requeues:
             how = derive.Derivation(
                 "requeue",
                 is_rest=requeue.work == "rest",
-                extra_s=requeue.extra_s + (kept_s - cut_s),
+                extra_s=requeue.extra_s + (saved_s - cut_s),  # and the time to read the last checkpoint
                 by=requeue.by,
-                kept_s=kept_s,
+                kept_s=saved_s,
                 failures=restarts.facts,
             )
             self._derive(job, wire_id, work, n=job.n_procs, how=how)
         self._continue_as(job, wire_id)
-        is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
+        is_whole = requeue.work == "all" and not requeue.extra_s and not saved_s
         requeue_job(job, Segment(wire_id, work), None if is_whole else work, requeue.procs)
 
     def _work_left(self, job: Job, restarts: Restarts, kind: Literal["all", "rest"]) -> tuple[JobWork, float, float]:
         """Record what a killed segment has done. Return the work of the next one, and two spans of the whole job.
 
         The walltime and the estimate are what is left of them. The profile begins at the last checkpoint; for a `rest`
-        it is still that of the segment. The spans are the run time that checkpoints have kept, and by how much the next
-        segment is shorter than the whole job: the same without the time to read the last one.
+        it is still that of the segment. The spans are the run time that checkpoints have saved, dumps included, and by
+        how much the next segment is shorter than the whole job: this time without that to read the last checkpoint.
         """
         segment = job.segment
         restarts.add_run(segment.n_held, segment.ran_s - segment.own_s, segment.own_s)

@@ -84,8 +84,10 @@ class Eligibility(Service):
         fields = job.fields
         if self._by_name is not None:
             self._add_name(job)
-        if fields.keys().isdisjoint(FIELDS) or job.id in self._given:
+        if fields.keys().isdisjoint(FIELDS):
             return False
+        if job.id in self._given:
+            return self._is_taken_back(job)  # of an earlier policy
         if job.id in self.held_back:
             return not self._comes_early(job)  # of an earlier policy
         rules = FIELDS & fields.keys()
@@ -99,6 +101,20 @@ class Eligibility(Service):
             return self._holds(job) and not self._comes_early(job)
         except ValueError as error:
             raise InputError(f"job {job.id}, field {error}") from None
+
+    def _is_taken_back(self, job: Job) -> bool:
+        """Hold back a waiting task of an earlier policy if its array is full. Return whether it does. O(tasks)."""
+        array, limit = self._array_of(job), self._limit_of(job)
+        if array is None or limit is None:
+            return False
+        others = (other for other in array.unended.values() if other.id in self._given and other is not job)
+        if sum(_has_started(other) or _seq(other) < _seq(job) for other in others) < limit:
+            return False
+        self._given.remove(job.id)
+        array.n_given -= 1
+        self.held_back[job.id] = job
+        insort(array.over_limit, job, key=_seq)
+        return True
 
     def _comes_early(self, job: Job) -> bool:
         """Return whether the policy gets a job that is held back, and remember it."""

@@ -3,10 +3,10 @@
 Batsim's event `machine_unavailable` stops no job. With the option `on_failure` the engine does what a resource manager
 does: it kills the jobs that run on the machine, and requeues them. All jobs of one failure are killed by one KILL_JOB.
 
-`Failures.machines_gone` kills the jobs (`Requeues.kill_for`). Batsim answers with JOB_KILLED at the same time. Then
-`Requeues.kill_answered` registers the next segment of a job, which continues from its last checkpoint, and the job
-waits again. The policy gets `on_job_ended` and, after all events of the message, `on_failure` (`before_decide`).
-`WorkAccount` counts what was lost when the job ends.
+`Failures.machines_gone` kills the jobs (`Requeues.kill_and_requeue`). Batsim answers at the same time with
+JOB_COMPLETED (the processors are free) and JOB_KILLED. Then `Requeues.finish_kill` registers the next segment of a job,
+which continues from its last checkpoint, and the job waits again. The policy gets `on_job_ended` and, after all events
+of the message, `on_failure` (`before_decide`). `WorkAccount` counts what was lost when the job ends.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Failures(Service):
         lost = [job for job in hit if is_lost or job in own or not self._cluster.can_restart(job)]
         if not is_lost:
             self._n_not_requeued += sum(job not in own for job in lost)
-        self._requeues.kill_for(cause, hit, lost, reason)
+        self._requeues.kill_and_requeue(cause, hit, lost, reason)
 
     def running(self) -> Iterator[Job]:
         """Return all running jobs, those in no partition included."""

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 #: Values that mean: unknown.
 UNKNOWN: Final = frozenset({"", "unknown", "none", "n/a", "na", "nan", "null", "(null)", "not_set", "invalid"})
-#: Time limits without a number: the job has no limit, or that of its partition, which the log does not have.
-#: Time limits that are no numbers, as numbers, and their names.
+#: Time limits that are no numbers, as numbers, and their names: no limit, or that of the partition.
 NO_LIMIT: Final = {"unlimited": -1.0, "infinite": -1.0, "partition_limit": -2.0}
 LIMIT_NAMES: Final = {-1.0: "UNLIMITED", -2.0: "Partition_Limit"}
 _LATEST: Final = 253_402_300_800  # the year 10000

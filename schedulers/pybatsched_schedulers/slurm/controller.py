@@ -433,7 +433,7 @@ class Controller:
     def queue(self, now: int) -> list[QueueEntry]:
         """Return the waiting jobs that may be tried, in the order of a pass. O(waiting log waiting).
 
-        Entries of the last pass are kept. The order by QOS is none, so that all jobs are sorted again.
+        Entries of the last pass are kept. With preemption by QOS, which is no order, all jobs are sorted again.
         """
         by_qos, kept = self.conf.preempt_type == "qos", [entry for entry in self._queue if entry.is_current()]
         known = {entry.record for entry in kept}

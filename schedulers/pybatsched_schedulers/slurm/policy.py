@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.slurm.jobs import Record
 
 
+#: Conditions that each task of an array meets at a time of its own.
+_OF_EACH_TASK: Final = ("aftercorr", "singleton")
 SQUEUE_COLUMNS: Final = (
     "job", "user", "partition", "qos", "priority", "tasks", "nodes", "cpus", "expected start", "reason", "limit",
 )  # fmt: skip
@@ -187,9 +189,13 @@ class Slurm(Policy):
         self._ask(now)
 
     def _are_alike(self, rest: Record, record: Record, job: Job) -> bool:
-        """Return whether a new task can be one of the waiting tasks of an array."""
-        depends_on = self._job(rest).fields.get("depends_on")
-        return _submitted(rest) == _submitted(record) and depends_on == job.fields.get("depends_on")
+        """Return whether a new task can be one of the waiting tasks of an array: those may start at the same time."""
+        if _submitted(rest) != _submitted(record):
+            return False
+        mine, theirs = job.fields, self._job(rest).fields
+        if record.held and any(kind in str(mine.get("depends_on", "")) for kind in _OF_EACH_TASK):
+            return False
+        return all(mine.get(name) == theirs.get(name) for name in ("depends_on", "eligible_at", "hold"))
 
     def on_job_eligible(self, job: Job, now: float) -> None:
         """Let the next pass try a job. Slurm runs no pass because a begin time has come."""
@@ -209,14 +215,16 @@ class Slurm(Policy):
         """Forget a waiting task of an array that will not run."""
         task = next(one for one in rest.tasks if self._job_of[rest.id, one] is job)
         del self._job_of[rest.id, task]
-        if len(rest.tasks) == 1:
-            del self._arrays[str(job.fields["array"])]
+        array = str(job.fields["array"])
+        if len(rest.tasks) == 1 and self._arrays.get(array) is rest:
+            del self._arrays[array]
         self._controller.drop_task(rest, task)
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Free what a job held; its nodes answer a moment later."""
         record = self._record_of.pop(job.id, None)
-        if record is None:
+        if record is None:  # it was rejected by the engine before the policy could
+            self._refused = [one for one in self._refused if one.job_id != job.id]
             return
         self._update_priorities(now)
         if record.tasks:
@@ -325,10 +333,16 @@ class Slurm(Policy):
         limits, controller = self._limits, self._controller
         while limits and limits[0][0] <= now + HALF_TICK:
             _, job_id, started_at = heapq.heappop(limits)
-            record = self._record_of.get(job_id)
-            if record is not None and record in controller.jobs.running and record.started_at == started_at:
+            record = self._running(job_id, started_at)
+            if record is not None:
                 controller.end(record, math.floor(now))
                 yield KillJob((job_id,), reason=("at its time limit, {} s", record.limit_s))
+
+    def _running(self, job_id: str, started_at: int) -> Record | None:
+        """Return the record of a job that still runs since a time; None if it has ended or was preempted."""
+        record = self._record_of.get(job_id)
+        is_running = record is not None and record in self._controller.jobs.running
+        return record if is_running and record.started_at == started_at else None
 
     def _watch_limit(self, record: Record, job: Job, now: float) -> None:
         """Remember when a job that starts must be killed. Batsim ends those whose walltime ends before the last check.
@@ -354,6 +368,8 @@ class Slurm(Policy):
                 at = min(at, self._next_update)
             if at == math.inf and self._answers:
                 at = self._answers[0][0]
+        while self._limits and self._running(*self._limits[0][1:]) is None:
+            heapq.heappop(self._limits)
         if self._limits:
             at = min(at, self._limits[0][0])
         at = max(at, now + TICK)

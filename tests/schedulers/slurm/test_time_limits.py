@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.places import GOLDEN
 
+import pybatsched as pb
 from pybatsched.machines.slurm_conf import Scheduling
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.slurm.clocks import LATEST_KILL_S, Clocks
@@ -119,3 +120,16 @@ def test_recorded_kills_are_at_the_checks_of_some_phase() -> None:
         wrong = [max((abs(one.limit_check(end) - at) for at, end in found), default=0) for one in clocks]
         assert min(wrong) <= 1.01, folder
     assert n_kills == 14
+
+
+def test_no_calls_are_requested_for_the_limits_of_jobs_that_have_ended(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    jobs = [{"id": str(i), "subtime": 0, "res": 1, "profile": "d"} for i in range(40)]
+    workload = {"nb_res": 4, "profiles": {"d": {"type": "delay", "delay": 10}}, "jobs": jobs}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    policy = pb.policy("slurm", slurm_conf=str(tmp_path / "slurm.conf"), exact=True)
+    simulation = pb.Simulation(pb.read_workload(tmp_path / "w.json"), policy)
+    with pytest.warns(UserWarning, match="40 jobs without a time limit"):
+        simulation.run()
+    assert simulation.is_over
+    assert simulation.now < 200  # one call, for the first jobs; the last ones would be killed after 210

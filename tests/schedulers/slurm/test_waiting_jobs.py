@@ -95,3 +95,38 @@ def test_tasks_that_differ_share_the_limit_of_their_array(tmp_path: Path) -> Non
     jobs = [*array("a", 2, 1), *array("a", 4, 1, at=1, nice=3)[2:], *array("a", 5, 1, at=150, nice=2)[4:]]
     found = starts(run(tmp_path, *jobs))
     assert sorted(found.values(), key=float) == [0, 100, 200, 300, 400]  # type: ignore[arg-type]
+
+
+def test_tasks_whose_conditions_are_met_at_different_times_start_at_these(tmp_path: Path) -> None:
+    times = [{"id": f"a_{i}", "array": "a", "eligible_at": at} for i, at in enumerate((100, 300))]
+    assert starts(run(tmp_path, *times)) == {"a_0": 100, "a_1": 300}
+    alone = [{"id": f"a_{i}", "array": "a", "user": "u", "job_name": "n", "depends_on": "singleton"} for i in range(3)]
+    assert starts(run(tmp_path, *alone)) == {"a_0": 0, "a_1": 100, "a_2": 200}
+
+
+def test_tasks_and_jobs_are_rejected_once(tmp_path: Path) -> None:
+    jobs: list[dict[str, Any]] = [
+        {"id": "p"}, {"id": "p_0"}, {"id": "p_1"},
+        *({"id": f"a_{i}", "array": "a", "depends_on": f"afternotok:p_{i}"} for i in range(2)),
+        {"id": "q", "at": 250, "depends_on": "afternotok:p", "partition": "unknown"},
+    ]  # fmt: skip
+    found = run(tmp_path, *jobs)
+    states = {name.removeprefix("w0!"): job.final_state for name, job in found.jobs.items()}
+    assert {name for name, state in states.items() if state == "REJECTED"} == {"a_0", "a_1", "q"}
+
+
+def test_another_policy_obeys_the_limit_of_an_array(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    workload = {
+        "nb_res": 2,
+        "profiles": {"d": {"type": "delay", "delay": 100}},
+        "jobs": [{"subtime": 0, "res": 1, "walltime": 600, "profile": "d", **one} for one in array("a", 4, 1)],
+    }
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    policy = pb.policy("slurm", slurm_conf=str(tmp_path / "slurm.conf"), exact=True)
+    simulation = pb.Simulation(pb.read_workload(tmp_path / "w.json"), policy)
+    simulation.run(until=50)
+    simulation.replace_policy("fcfs")
+    simulation.run()
+    assert simulation.now == 400
+    assert simulation.result().figures.mean_wait_s == 150
