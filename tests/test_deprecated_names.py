@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,10 @@ def test_a_command_reports_an_old_name_of_a_policy_file_once(place: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("deprecated") == 1
     assert warning("pybatsched.Need", "pybatsched.BatsimFeature") in done.stderr
+
+
+def test_a_command_obeys_the_warning_options_of_python(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "warnoptions", ["ignore::FutureWarning"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        simulate(place, "--to", "300", code=0)

@@ -12,7 +12,6 @@ import math
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 import warnings
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
+from unittest import mock
 
 from pybatsched.campaign.on_dask import DaskWorkers
 from pybatsched.errors import InputError, PeerLostError, setting
@@ -47,7 +47,7 @@ _GB_PER_CORE: Final = 2.0
 _SCHEDULING: Final = {"distributed.scheduler.allowed-failures": 9, "distributed.scheduler.worker-saturation": 1.0}
 #: After how many seconds a job ends whose worker cannot connect.
 CONNECT_S = 60
-#: How often the queue is read while there is no worker, and the time limit of this command.
+#: How often the queue is read while a job has no worker, and rejected jobs are tried again; the limit of a reading.
 QUEUE_S = 30.0
 _N_LINES: Final = 10
 _LIMIT: Final = Kind(
@@ -79,16 +79,15 @@ class BatchWorkers(DaskWorkers):
     """Workers in jobs of a batch system. The output of the jobs is in the directory `logs`."""
 
     def __init__(self, spec: BatchSpec, folder_of: Callable[[str], str], timeout_s: float, logs: Path) -> None:
-        on_interrupt = signal.getsignal(signal.SIGINT)
         try:
-            import dask_jobqueue  # noqa: PLC0415  an optional dependency
+            with mock.patch("signal.signal"):  # the import would let Ctrl-C end with exit code 0, and fail in a thread
+                import dask_jobqueue  # noqa: PLC0415  an optional dependency
             from dask import config  # noqa: PLC0415  an optional dependency
             from dask.distributed import Scheduler, SpecCluster  # noqa: PLC0415  an optional dependency
         except ImportError:
             raise InputError.not_installed("jobs of a batch system need dask-jobqueue", "cluster") from None
-        signal.signal(signal.SIGINT, on_interrupt)  # the import of dask-jobqueue lets Ctrl-C end with exit code 0
         assert spec.on is not None
-        self._spec, self._logs = spec, logs
+        self._spec, self._logs, self._old_logs = spec, logs, {*logs.glob("*")}
         self._system = _SYSTEMS[spec.on]
         self._job_class = getattr(dask_jobqueue, self._system.cluster).job_cls
         submit = shlex.split(self._job_class.submit_command)[0]
@@ -102,7 +101,7 @@ class BatchWorkers(DaskWorkers):
         self._n_named = 0
         self._has_connected = False
         self._refusal = ""
-        self._last_worker_at = self._queue_read_at = time.monotonic()
+        self._last_worker_at = self._checked_at = time.monotonic()
         options = {"interface": spec.interface, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
         scheduler = {"cls": Scheduler, "options": options}
         try:
@@ -110,7 +109,11 @@ class BatchWorkers(DaskWorkers):
                 self._cluster = SpecCluster(scheduler=scheduler, silence_logs="critical")
         except RuntimeError as error:  # with the names of all interfaces
             raise InputError(f"{setting('interface', spec.interface or '')}: {error.__cause__ or error}") from None
-        super().__init__(self._cluster.scheduler_address, folder_of, timeout_s)
+        try:
+            super().__init__(self._cluster.scheduler_address, folder_of, timeout_s)
+        except BaseException:
+            self._cluster.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -122,26 +125,30 @@ class BatchWorkers(DaskWorkers):
     def _look_at_workers(self) -> None:
         super()._look_at_workers()
         now = time.monotonic()
-        if self._cluster.sync(self._replace_jobs):
+        is_due = now - self._checked_at > min(QUEUE_S, self._spec.start_within)
+        if is_due:
+            self._checked_at = now
+        if self._cluster.sync(self._replace_jobs, is_due):
             self._last_worker_at = now
-        elif self._refusal and not self._has_connected:
+        elif not self._jobs and not self._has_connected:
             raise InputError(
                 f"{setting('on', self._spec.on)}: a job was rejected: {self._refusal}; expected values that the batch "
                 f"system accepts, such as that of {setting('partition')}"
             )
-        elif now - max(self._last_worker_at, self._queue_read_at) > min(QUEUE_S, self._spec.start_within):
-            self._queue_read_at = now
+        if is_due and (not self._jobs or self._jobs.keys() - self._connected):
             self._check_queue(now - self._last_worker_at)
 
-    async def _replace_jobs(self) -> bool:
+    async def _replace_jobs(self, is_due: bool) -> bool:
         """Submit jobs in the place of those that have ended, as long as there are cells. Return if there is a worker.
 
-        A job has ended when its worker is no longer there.
+        A job has ended when its worker is no longer there. After a rejected job, jobs are submitted only if `is_due`.
         """
         names = {worker.name for worker in self._cluster.scheduler.workers.values()}
         await _cancel([self._jobs.pop(name) for name in self._connected - names])
         self._connected = names & self._jobs.keys()
         self._has_connected |= bool(names)
+        if self._refusal and not is_due:
+            return bool(names)
         n_needed = min(self._spec.jobs, math.ceil(self._n_left / self._spec.cores))
         new = [self._new_job() for _ in range(n_needed - len(self._jobs))]
         self._jobs |= {job.name: job for job in new}
@@ -159,9 +166,10 @@ class BatchWorkers(DaskWorkers):
     def _check_queue(self, waited_s: float) -> None:
         """Raise PeerLostError if no job has run for too long, or if all jobs ended before a worker connected.
 
-        Jobs that left the queue are replaced if earlier ones had workers: nodes fail.
+        Jobs that left the queue without a worker are replaced if earlier ones had workers: nodes fail.
         """
-        ids = [job.job_id for job in self._jobs.values()]
+        ids = {job.job_id: name for name, job in self._jobs.items()}
+        left: set[str] = set()
         command = self._system.queue.format(user=getpass.getuser())
         try:
             done = subprocess.run(  # noqa: S603  a command of the table above
@@ -169,19 +177,20 @@ class BatchWorkers(DaskWorkers):
             )
             head, *lines = (done.stdout or done.stderr).splitlines() or [""]
             found = [line for line in lines if re.search(rf"\b({'|'.join(ids)})\b", line)]
-            has_left = done.returncode == 0 and not found
+            if done.returncode == 0 and (found or not self._connected):  # a worker's job is in the queue
+                left = {ids[job] for job in ids.keys() - re.findall(r"\w+", done.stdout)}
             shown = "\n".join([head, *found[:_N_LINES]])
         except (OSError, subprocess.TimeoutExpired) as error:
-            has_left, shown = False, str(error)
+            shown = str(error)
         if waited_s > self._spec.start_within:
             refusal = f"; {self._refusal}" if self._refusal else ""
             raise PeerLostError(
                 f"no job has run for {self._spec.start_within:g} s; expected at least one, or a longer "
                 f"{setting('start_within')}{refusal}. {command} prints:\n{shown}"
             )
-        if has_left and self._has_connected:
-            self._jobs.clear()
-        elif has_left:
+        if self._has_connected:
+            self._cluster.sync(_cancel, [self._jobs.pop(name) for name in left - self._connected])
+        elif left == self._jobs.keys():
             raise PeerLostError(
                 f"all jobs ended before a worker connected to {self._cluster.scheduler_address}; expected an address "
                 f"that the nodes reach ({setting('interface')}) and the same Python on all nodes. {self._last_output()}"
@@ -189,7 +198,7 @@ class BatchWorkers(DaskWorkers):
 
     def _last_output(self) -> str:
         """Return the last lines that the last job has written."""
-        files = [path for path in self._logs.iterdir() if path.stat().st_size]
+        files = [path for path in {*self._logs.iterdir()} - self._old_logs if path.stat().st_size]
         if not files:
             return f"The jobs wrote nothing to {self._logs}"
         last = max(files, key=lambda path: path.stat().st_mtime)
@@ -236,4 +245,4 @@ async def _cancel(jobs: Iterable[Any]) -> None:
 
 def _said(error: Exception) -> str:
     """Return what the command that submits jobs has written to its standard error."""
-    return str(error).rpartition("stderr:")[2].strip()
+    return str(error).rpartition("stderr:")[2].strip() or str(error)

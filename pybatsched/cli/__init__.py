@@ -176,7 +176,8 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
             print_error(f"warning: {text}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", DeprecatedNameWarning)
+        if not sys.warnoptions:
+            warnings.simplefilter("always", DeprecatedNameWarning)
         warnings.showwarning = report
         return _main(argv, begin)
 

@@ -111,7 +111,7 @@ _IMPATIENT = """
 import sys
 from pybatsched.campaign import batch_jobs, on_dask
 from pybatsched.cli import main
-batch_jobs.QUEUE_S = batch_jobs.CONNECT_S = on_dask.LOOK_AT_WORKERS_S = 1
+batch_jobs.QUEUE_S, on_dask.LOOK_AT_WORKERS_S, batch_jobs.CONNECT_S = float(sys.argv.pop(1)), 0, 1
 batch_jobs._SCHEDULING["distributed.scheduler.allowed-failures"] = 0
 sys.exit(main(sys.argv[1:]))
 """
@@ -148,10 +148,13 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comman
             subprocess.run([found.place / "scancel", job], timeout=PATIENCE_OF_WORK_S, check=False)
 
 
-def impatient(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    args = ["campaign", "run", str(spec), "--output", str(folder), *OPTIONS, *more]
-    command = [sys.executable, "-c", _IMPATIENT, *args]
+def python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_OF_WORK_S, check=False)
+
+
+def impatient(spec: Path, folder: Path, *more: str, queue_s: str = "1") -> subprocess.CompletedProcess[str]:
+    return python(_IMPATIENT, queue_s, "campaign", "run", str(spec), "--output", str(folder), *OPTIONS, *more)
 
 
 def test_a_campaign_whose_job_is_killed_is_that_of_one_machine(commands: Commands, tmp_path: Path) -> None:
@@ -217,6 +220,85 @@ def test_a_rejected_job(commands: Commands, tmp_path: Path) -> None:
     assert "--on slurm: a job was rejected: sbatch: error: invalid account; expected values that the" in done.stderr
 
 
+#: How sbatch lets workers wait as long as they need to connect.
+# patience: workers connect long before, on any machine
+_PATIENT = 'sed -i "s/--death-timeout 1/--death-timeout 600/" "$1"'
+
+
+@pytest.mark.parametrize(
+    ("queue", "n_jobs"),
+    [
+        ("ps -o pid= -p $(cat sbatch.ids)", 3),
+        ("false", 2),
+        ("[ $(wc -l < readings) -ge 3 ] || cat sbatch.ids", 2),
+    ],
+    ids=["replaced", "the queue cannot be read", "the queue no longer lists even the job of the worker"],
+)
+def test_a_job_that_ends_before_its_worker_connects(
+    queue: str, n_jobs: int, commands: Commands, tmp_path: Path
+) -> None:
+    """The first job ends at once. The worker of the second waits until a third is submitted, or for 5 readings."""
+    open_gate = f"rm -f {tmp_path}/gate"
+    ends_first = 'mkdir "$0.first" 2> /dev/null && sed -i "2i exit" "$1"'
+    third = f'[ $(wc -l < "$0.ids") -lt 3 ] || {open_gate}'
+    commands.write("sbatch", f"{_PATIENT}; {ends_first}; {SBATCH}{third}")
+    has_worker = f"ls {tmp_path}/out/cells/*.json > /dev/null 2>&1"
+    reading = f"if {has_worker}; then echo >> readings; [ $(wc -l < readings) -lt 5 ] || {open_gate}; fi"
+    commands.write("squeue", f"cd $(dirname $0); {reading}; echo JOBID; {queue}")
+    spec = write_gated(tmp_path)
+    hold(tmp_path, tmp_path / "out", 1)
+    done = impatient(spec, tmp_path / "out", "--jobs", "2")
+    assert done.returncode == 0, done.stderr
+    assert len(commands.ids("sbatch")) == n_jobs
+    assert sorted(commands.ids("scancel")) == sorted(commands.ids("sbatch"))
+
+
+@pytest.mark.parametrize(("queue_s", "n_calls"), [("1", 3), ("1e9", 2)])
+def test_a_limit_of_submitted_jobs(queue_s: str, n_calls: int, commands: Commands, tmp_path: Path) -> None:
+    """The second of two jobs is rejected. The campaign runs in the first, and tries again at the next reading."""
+    spec = write_gated(tmp_path)
+    if n_calls == 3:
+        hold(tmp_path, tmp_path / "out", 1)
+    reject = "mkdir $0.2 2> /dev/null && echo limit >&2 && exit 1"
+    commands.write(
+        "sbatch", f"echo >> $0.calls; {_PATIENT}; mkdir $0.1 || {{ {reject}; rm {tmp_path}/gate; }}; {SBATCH}"
+    )
+    done = impatient(spec, tmp_path / "out", "--jobs", "2", queue_s=queue_s)
+    assert done.returncode == 0, done.stderr
+    assert len((commands.place / "sbatch.calls").read_text()) == n_calls
+    assert len(commands.ids("sbatch")) == n_calls - 1
+
+
+_IN_A_THREAD = """
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+from pybatsched.campaign import batch_jobs
+
+spec = batch_jobs.BatchSpec(on="slurm", interface="lo")
+
+def use(address=None):
+    with mock.patch.object(batch_jobs.DaskWorkers, "__init__", side_effect=address and OSError(address)):
+        batch_jobs.BatchWorkers(spec, str, 0.0, Path("logs"))._cluster.close()
+
+before = signal.getsignal(signal.SIGINT)
+ThreadPoolExecutor(1).submit(use).result()
+assert signal.getsignal(signal.SIGINT) is before
+from dask.distributed import SpecCluster
+with mock.patch.object(SpecCluster, "close", autospec=True, side_effect=SpecCluster.close) as close:
+    try:
+        use("no answer")
+    except OSError:
+        print(close.call_count)
+"""
+
+
+def test_workers_in_a_thread_and_a_scheduler_that_does_not_answer(commands: Commands) -> None:
+    done = python(_IN_A_THREAD)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 def test_a_queue_in_which_no_job_starts(commands: Commands, tmp_path: Path) -> None:
     commands.write("sbatch", 'echo 17 >> "$0.ids"; echo "Submitted batch job 17"')
     commands.write("squeue", "echo 'JOBID ST REASON'; echo '17 PD (Priority)'; echo '170 R'")
@@ -232,12 +314,17 @@ def test_jobs_that_end_before_their_workers_connect(commands: Commands, tmp_path
     """Nothing listens at the address that the workers get."""
     commands.write("sbatch", f"sed -i 's#tcp://127.0.0.1:[0-9]*#tcp://127.0.0.1:1#' \"$1\"\n{SBATCH}")
     commands.write("squeue", "echo JOBID; ps -o pid= -p $(cat $(dirname $0)/sbatch.ids) || true")
-    done = impatient(write(tmp_path / "s.toml"), tmp_path / "out")
+    old = tmp_path / "out" / "logs" / "pybatsched-1.err"
+    old.parent.mkdir(parents=True)
+    old.write_text("of an earlier run")
+    os.utime(old, (2**32, 2**32))
+    done = impatient(write(tmp_path / "s.toml"), tmp_path / "out", "--resume")
     assert done.returncode == 4
     assert "all jobs ended before a worker connected to tcp://127.0.0.1:" in done.stderr
     assert "expected an address that the nodes reach (--interface) and the same Python on all nodes" in done.stderr
     assert f"The end of {tmp_path}/out/logs/pybatsched-" in done.stderr
     assert "Timed out starting worker" in done.stderr
+    assert "of an earlier run" not in done.stderr
 
 
 def test_an_interface_that_this_machine_does_not_have(commands: Commands, tmp_path: Path) -> None:
