@@ -121,7 +121,7 @@ def test_several_runs_share_entries(tmp_path: Path) -> None:
 
 def test_logs_are_cited_by_their_files_also_after_a_conversion(tmp_path: Path) -> None:
     log = tmp_path / "HPC2N-2002-2.2-cln.swf"
-    log.write_text(f"; MaxProcs: 4\n{' '.join(['1', '0', '0', '10', '1', '-1', '-1', '1', '20', *['-1'] * 9])}\n")
+    log.write_text(f"; MaxProcs: 4\n1 0 0 10 1 -1 -1 1 20{' -1' * 9}\n")
     assert run_cli("workload", "convert", str(log), "w.json", cwd=tmp_path).returncode == 0
     for name in (log.name, "w.json"):
         args = ("--procs", "4", "-w", name, "--policy", "fcfs", "-e", "run", "-q")

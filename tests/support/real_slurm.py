@@ -125,11 +125,11 @@ DebugFlags=Backfill,BackfillMap,Priority
 SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=5,bf_resolution=10,bf_window=60,bf_continue,sched_interval=30
-NodeName=DEFAULT NodeHostname=localhost NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN
+NodeName=DEFAULT CPUs=4 RealMemory=1000 State=UNKNOWN
 """
 WHOLE_NODES = """SelectType=select/linear
 PriorityType=priority/basic
-NodeName=n[1-4] Port=[{first}-{last}]
+NodeName=n[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}]
 PartitionName=batch Nodes=ALL Default=YES MaxTime=60 State=UP OverSubscribe=EXCLUSIVE
 """
 #: No priority changes in the first five minutes.
@@ -141,8 +141,8 @@ PriorityCalcPeriod=5
 PriorityWeightAge=1000
 PriorityWeightJobSize=500
 GresTypes=gpu
-NodeName=n[1-2] Port=[{first}-{second}] Weight=10
-NodeName=n[3-4] Port=[{third}-{last}] Gres=gpu:2 Weight=20
+NodeName=n[1-2] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{second}] Weight=10
+NodeName=n[3-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{third}-{last}] Gres=gpu:2 Weight=20
 PartitionName=batch Nodes=ALL Default=YES MaxTime=60 State=UP
 """
 
@@ -206,6 +206,8 @@ class Cluster:
             ).stdout.strip()
             if found == until:
                 return
+            if any(daemon.poll() is not None for daemon in self._daemons):
+                raise RuntimeError("a daemon of Slurm has ended")
             # patience: the pause between two looks
             time.sleep(0.5)
         raise TimeoutError(f"{command} printed {found!r}; expected {until!r}")

@@ -341,8 +341,9 @@ class Slurm(Policy):
     def _running(self, job_id: str, started_at: int) -> Record | None:
         """Return the record of a job that still runs since a time; None if it has ended or was preempted."""
         record = self._record_of.get(job_id)
-        is_running = record is not None and record in self._controller.jobs.running
-        return record if is_running and record.started_at == started_at else None
+        if record is None or record not in self._controller.jobs.running or record.started_at != started_at:
+            return None
+        return record
 
     def _watch_limit(self, record: Record, job: Job, now: float) -> None:
         """Remember when a job that starts must be killed. Batsim ends those whose walltime ends before the last check.
