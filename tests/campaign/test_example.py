@@ -1,4 +1,4 @@
-"""The campaign of docs/commands.md, run by its commands."""
+"""The campaign of docs/campaigns.md, run by its commands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from support.process import run_cli
 
 
 def test_the_example_runs_and_prints_the_known_figures(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "commands.md").read_text()
-    commands = re.findall(r"^pybatsched (campaign .*)$", page, flags=re.MULTILINE)
+    page = (ROOT / "docs" / "campaigns.md").read_text()
+    commands = re.findall(
+        r"^pybatsched (campaign (?:run|table) .*out/backfilling(?: --by .*)?)$", page, flags=re.MULTILINE
+    )
     assert len(commands) == 2
     for command in commands:
         done = run_cli(*shlex.split(command.replace("out/", f"{tmp_path}/")), cwd=ROOT)

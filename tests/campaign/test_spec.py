@@ -472,4 +472,4 @@ def test_the_example_campaigns_are_valid(path: Path) -> None:
     spec = read_spec(path)
     ready = [Prepared("w", "w.json", "digest", 93_312)]
     prepared = {(seed, platform.name): ready for seed in spec.seeds for platform in spec.platform}
-    assert list(cells_of(spec, prepared))  # options checked, too
+    assert list(cells_of(spec, prepared, path.parent))  # options checked, too
