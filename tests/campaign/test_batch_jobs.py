@@ -106,6 +106,11 @@ SCANCEL = """
 echo "$1" >> "$0.ids"
 kill -KILL -- "-$1" 2> /dev/null
 """
+#: squeue lists the jobs that still run.
+SQUEUE = """
+echo JOBID
+ps -o pid=,stat= -p $(cat $(dirname $0)/sbatch.ids) | grep -v Z || true
+"""
 #: The limits that a test of an event would wait for are short, and a cell may have no second job.
 _IMPATIENT = """
 import sys
@@ -125,7 +130,7 @@ class Commands:
         place.mkdir()
         self.write("sbatch", SBATCH)
         self.write("scancel", SCANCEL)
-        self.write("squeue", "echo JOBID; cat $(dirname $0)/sbatch.ids")
+        self.write("squeue", SQUEUE)
 
     def write(self, name: str, text: str) -> None:
         (self.place / name).write_text(f"#!/bin/sh\n{text}\n")
