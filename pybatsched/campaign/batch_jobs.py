@@ -12,6 +12,7 @@ import math
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 import warnings
@@ -19,7 +20,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
-from unittest import mock
 
 from pybatsched.campaign.on_dask import DaskWorkers
 from pybatsched.errors import InputError, PeerLostError, setting
@@ -79,13 +79,14 @@ class BatchWorkers(DaskWorkers):
     """Workers in jobs of a batch system. The output of the jobs is in the directory `logs`."""
 
     def __init__(self, spec: BatchSpec, folder_of: Callable[[str], str], timeout_s: float, logs: Path) -> None:
+        on_interrupt = signal.getsignal(signal.SIGINT)
         try:
-            with mock.patch("signal.signal"):  # the import would let Ctrl-C end with exit code 0, and fail in a thread
-                import dask_jobqueue  # noqa: PLC0415  an optional dependency
+            import dask_jobqueue  # noqa: PLC0415  an optional dependency
             from dask import config  # noqa: PLC0415  an optional dependency
             from dask.distributed import Scheduler, SpecCluster  # noqa: PLC0415  an optional dependency
         except ImportError:
             raise InputError.not_installed("jobs of a batch system need dask-jobqueue", "cluster") from None
+        signal.signal(signal.SIGINT, on_interrupt)  # the import lets Ctrl-C end with exit code 0
         assert spec.on is not None
         self._spec, self._logs, self._old_logs = spec, logs, {*logs.glob("*")}
         self._system = _SYSTEMS[spec.on]
