@@ -85,7 +85,10 @@ SHARED_NAMES = {
 
 #: Modules that name options outside of backticks: those of other programs, and those of a whole command in a file.
 MAY_NAME_OPTIONS = {
-    "pybatsched.campaign.batch_jobs": {"--memory-limit", "--no-dashboard", "--preload", "--user"},
+    "pybatsched.campaign.batch_jobs": {
+        *("--memory-limit", "--no-dashboard", "--preload", "--user"),
+        *("--tls-ca-file", "--tls-cert", "--tls-key"),
+    },
     "pybatsched.core.engine": {"--enable-redis"},
     "pybatsched.core.policy": {
         "--acknowledge-dynamic-jobs",

@@ -2,18 +2,24 @@
 
 The Dask scheduler runs in this process. A job that ends, for example at its walltime, is replaced as long as cells are
 left, and the cells that it ran are run again in another job. When this process ends, the jobs end, too.
+
+All connections use TLS with a certificate of this process. The jobs read it, and its key, from a file in the campaign's
+directory that only its owner can read. The file is removed at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import math
+import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -22,7 +28,8 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.on_dask import DaskWorkers
-from pybatsched.errors import InputError, PeerLostError, setting
+from pybatsched.errors import InputError, PeerLostError, quantity, setting
+from pybatsched.results.atomic_files import TEMPORARY
 from pybatsched.settings import NUMBER, TEXT, TEXTS, TIME, Checked, Kind, given, one_of, record_of_settings, whole
 
 
@@ -43,12 +50,19 @@ _SYSTEMS: Final = {
 }
 #: Memory of a job for each of its cores, unless it is given.
 _GB_PER_CORE: Final = 2.0
-#: A cell fails if its tenth job ends during it. Workers get no cells in advance, which would count, too.
-_SCHEDULING: Final = {"distributed.scheduler.allowed-failures": 9, "distributed.scheduler.worker-saturation": 1.0}
+#: A cell fails if its tenth job ends during it. Workers get no cells in advance, which would count, too. No pages of
+#: the scheduler, which other users of this machine could read.
+_SCHEDULING: Final = {
+    "distributed.scheduler.allowed-failures": 9,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.http.routes": [],
+}
 #: After how many seconds a job ends whose worker cannot connect.
 CONNECT_S = 60
-#: How often the queue is read while a job has no worker, and rejected jobs are tried again; the limit of a reading.
+#: How often the queue is read while a job has no worker, and the limit of a reading; the wait after a rejected job.
 QUEUE_S = 30.0
+#: How many times the wait is doubled, once for each rejection that follows: up to 16 minutes.
+_N_DOUBLINGS: Final = 5
 _N_LINES: Final = 10
 _LIMIT: Final = Kind(
     f"a time above 0: {TIME.expected}", lambda value: TIME.of(value) or None, "T", unit="s", also="str"
@@ -76,19 +90,34 @@ class BatchSpec(Checked):
 
 
 class BatchWorkers(DaskWorkers):
-    """Workers in jobs of a batch system. The output of the jobs is in the directory `logs`."""
+    """Workers in jobs of a batch system. The output of the jobs is in the directory `logs` of the campaign's `folder`.
 
-    def __init__(self, spec: BatchSpec, folder_of: Callable[[str], str], timeout_s: float, logs: Path) -> None:
+    `say` prints a message for the user.
+    """
+
+    def __init__(
+        self,
+        spec: BatchSpec,
+        folder_of: Callable[[str], str],
+        timeout_s: float,
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
         on_interrupt = signal.getsignal(signal.SIGINT)
         try:
             import dask_jobqueue  # noqa: PLC0415  an optional dependency
             from dask import config  # noqa: PLC0415  an optional dependency
-            from dask.distributed import Scheduler, SpecCluster  # noqa: PLC0415  an optional dependency
+            from dask.distributed import Scheduler, Security, SpecCluster  # noqa: PLC0415  an optional dependency
+
+            security = Security.temporary()
         except ImportError:
-            raise InputError.not_installed("jobs of a batch system need dask-jobqueue", "cluster") from None
+            raise InputError.not_installed(
+                "jobs of a batch system need dask-jobqueue and cryptography", "cluster"
+            ) from None
         signal.signal(signal.SIGINT, on_interrupt)  # the import lets Ctrl-C end with exit code 0
         assert spec.on is not None
-        self._spec, self._logs, self._old_logs = spec, logs, {*logs.glob("*")}
+        self._spec, self._say, self._logs = spec, say, folder / "logs"
+        self._old_logs = {*self._logs.glob("*")}
         self._system = _SYSTEMS[spec.on]
         self._job_class = getattr(dask_jobqueue, self._system.cluster).job_cls
         submit = shlex.split(self._job_class.submit_command)[0]
@@ -102,26 +131,39 @@ class BatchWorkers(DaskWorkers):
         self._n_named = 0
         self._has_connected = False
         self._refusal = ""
+        self._n_refusals = 0
+        self._retry_at = 0.0
         self._last_worker_at = self._checked_at = time.monotonic()
-        options = {"interface": spec.interface, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+        options = {
+            "protocol": "tls://",
+            "security": security,
+            "interface": spec.interface,
+            "dashboard": False,
+            "dashboard_address": "127.0.0.1:0",
+        }
         scheduler = {"cls": Scheduler, "options": options}
-        try:
-            with config.set(_SCHEDULING):
-                self._cluster = SpecCluster(scheduler=scheduler, silence_logs="critical")
-        except RuntimeError as error:  # with the names of all interfaces
-            raise InputError(f"{setting('interface', spec.interface or '')}: {error.__cause__ or error}") from None
-        try:
-            super().__init__(self._cluster.scheduler_address, folder_of, timeout_s)
-        except BaseException:
-            self._cluster.close()
-            raise
+        with contextlib.ExitStack() as started:
+            # If this process is killed, the next run in this directory removes the file, as all temporary files.
+            prefix = f"{TEMPORARY}{os.getpid()}."
+            keys = started.enter_context(tempfile.NamedTemporaryFile("w", dir=folder, prefix=prefix))
+            keys.write(security.tls_worker_cert + security.tls_worker_key)
+            keys.flush()
+            self._keys = keys.name
+            try:
+                with config.set(_SCHEDULING):
+                    cluster = SpecCluster(scheduler=scheduler, security=security, silence_logs="critical")
+            except RuntimeError as error:  # with the names of all interfaces
+                raise InputError(f"{setting('interface', spec.interface or '')}: {error.__cause__ or error}") from None
+            self._cluster = started.enter_context(cluster)
+            super().__init__(cluster.scheduler_address, folder_of, timeout_s, security)
+            self._started = started.pop_all()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._cluster.sync(_cancel, self._jobs.values())
-        super().__exit__(kind, error, trace)
-        self._cluster.close()
+        with self._started:
+            self._cluster.sync(_cancel, self._jobs.values())
+            super().__exit__(kind, error, trace)
 
     def _look_at_workers(self) -> None:
         super()._look_at_workers()
@@ -129,7 +171,7 @@ class BatchWorkers(DaskWorkers):
         is_due = now - self._checked_at > min(QUEUE_S, self._spec.start_within)
         if is_due:
             self._checked_at = now
-        if self._cluster.sync(self._replace_jobs, is_due):
+        if self._cluster.sync(self._replace_jobs, now):
             self._last_worker_at = now
         elif not self._jobs and not self._has_connected:
             raise InputError(
@@ -139,30 +181,48 @@ class BatchWorkers(DaskWorkers):
         if is_due and (not self._jobs or self._jobs.keys() - self._connected):
             self._check_queue(now - self._last_worker_at)
 
-    async def _replace_jobs(self, is_due: bool) -> bool:
+    async def _replace_jobs(self, now: float) -> bool:
         """Submit jobs in the place of those that have ended, as long as there are cells. Return if there is a worker.
 
-        A job has ended when its worker is no longer there. After a rejected job, jobs are submitted only if `is_due`.
+        A job has ended when its worker is no longer there. After a rejection, one job is submitted at a time: when
+        another job has ended, or after a wait that grows with each rejection.
         """
         names = {worker.name for worker in self._cluster.scheduler.workers.values()}
-        await _cancel([self._jobs.pop(name) for name in self._connected - names])
+        ended = [self._jobs.pop(name) for name in self._connected - names]
+        await _cancel(ended)
         self._connected = names & self._jobs.keys()
         self._has_connected |= bool(names)
-        if self._refusal and not is_due:
+        if now < self._retry_at and not ended:
             return bool(names)
-        n_needed = min(self._spec.jobs, math.ceil(self._n_left / self._spec.cores))
-        new = [self._new_job() for _ in range(n_needed - len(self._jobs))]
+        n_missing = min(self._spec.jobs, math.ceil(self._n_left / self._spec.cores)) - len(self._jobs)
+        new = [self._new_job() for _ in range(min(n_missing, 1) if self._refusal else n_missing)]
         self._jobs |= {job.name: job for job in new}
         refusals = [one for one in await asyncio.gather(*new, return_exceptions=True) if isinstance(one, Exception)]
-        self._refusal = _said(refusals[0]) if refusals else ""
         self._jobs = {name: job for name, job in self._jobs.items() if job.job_id is not None}
+        if refusals:
+            self._refused(_said(refusals[0]), len(refusals), len(new))
+        elif new:
+            self._refusal, self._n_refusals = "", 0
         return bool(names)
+
+    def _refused(self, refusal: str, n_rejected: int, n_submitted: int) -> None:
+        """Wait before the next job is submitted, and name the reason once."""
+        wait_s = QUEUE_S * 2 ** min(self._n_refusals, _N_DOUBLINGS)
+        self._retry_at = time.monotonic() + wait_s
+        if not self._refusal and (self._jobs or self._has_connected):
+            self._say(
+                f"{setting('on', self._spec.on)}: {n_rejected} of {quantity(n_submitted, 'job')} rejected: {refusal}; "
+                f"expected values that the batch system accepts, such as a smaller {setting('jobs')}. The next job is "
+                f"submitted in {wait_s:g} s, later ones less often. The campaign ends if no job runs for "
+                f"{self._spec.start_within:g} s ({setting('start_within')})"
+            )
+        self._refusal = refusal
+        self._n_refusals += 1
 
     def _new_job(self) -> Any:
         self._n_named += 1
-        return job_of(
-            self._job_class, self._spec, self._cluster.scheduler_address, f"job-{self._n_named}", str(self._logs)
-        )
+        address, name = self._cluster.scheduler_address, f"job-{self._n_named}"
+        return job_of(self._job_class, self._spec, address, name, logs=str(self._logs), keys=self._keys)
 
     def _check_queue(self, waited_s: float) -> None:
         """Raise PeerLostError if no job has run for too long, or if all jobs ended before a worker connected.
@@ -207,8 +267,11 @@ class BatchWorkers(DaskWorkers):
         return "\n".join([f"The end of {last}:", *lines])
 
 
-def job_of(job_class: Any, spec: BatchSpec, address: str, name: str, logs: str) -> Any:
-    """Return a job that is not submitted yet: of a class of dask-jobqueue, with a worker of the scheduler `address`."""
+def job_of(job_class: Any, spec: BatchSpec, address: str, name: str, *, logs: str, keys: str) -> Any:
+    """Return a job that is not submitted yet: of a class of dask-jobqueue, with a worker of the scheduler `address`.
+
+    `keys` is the file of the certificate and its key.
+    """
     minutes, seconds = divmod(math.ceil(spec.walltime), 60)
     if spec.on == "lsf":  # which has no seconds
         walltime = "{:02}:{:02}".format(*divmod(minutes + (seconds > 0), 60))
@@ -229,8 +292,11 @@ def job_of(job_class: Any, spec: BatchSpec, address: str, name: str, logs: str) 
             death_timeout=CONNECT_S,
             log_directory=logs,
             nanny=False,
-            # The batch system limits the memory, not Dask: it would pause the worker.
-            worker_extra_args=["--memory-limit", "0", "--no-dashboard", "--preload", DaskWorkers.__module__],
+            worker_extra_args=[
+                *(f"{name}={shlex.quote(keys)}" for name in ("--tls-ca-file", "--tls-cert", "--tls-key")),
+                # The batch system limits the memory, not Dask: it would pause the worker.
+                *("--memory-limit", "0", "--no-dashboard", "--preload", DaskWorkers.__module__),
+            ],
         )
 
 

@@ -62,7 +62,9 @@ class DaskWorkers:
     If a worker dies, Dask gives its cell to another worker; after a few deaths the cell counts as failed.
     """
 
-    def __init__(self, address: str, folder_of: Callable[[str], str], timeout_s: float = 0.0) -> None:
+    def __init__(
+        self, address: str, folder_of: Callable[[str], str], timeout_s: float = 0.0, security: Any = None
+    ) -> None:
         try:
             from dask.distributed import Client  # noqa: PLC0415  an optional dependency
         except ImportError:
@@ -73,7 +75,7 @@ class DaskWorkers:
         self._n_threads = 0
         self._looked_at = -math.inf
         try:
-            self._client = Client(address, timeout=CONNECT_S)
+            self._client = Client(address, timeout=CONNECT_S, security=security)
         except (OSError, ValueError, TypeError) as error:
             raise PeerLostError(f"{address}: no Dask scheduler answers at this address: {error}") from None
 

@@ -11,12 +11,12 @@ from typing import Final
 from pybatsched.errors import InputError
 
 #: The start of the name of a temporary file, before the id of the process that writes it.
-_TEMPORARY: Final = ".part-"
+TEMPORARY: Final = ".part-"
 
 
 def temporary_files(folder: Path) -> Iterator[Path]:
     """Return the temporary files of a directory: of active writers, and of writers that were killed. O(files)."""
-    return folder.glob(f"{_TEMPORARY}*")
+    return folder.glob(f"{TEMPORARY}*")
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def whole(path: str | Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        temporary = target.with_name(f"{_TEMPORARY}{os.getpid()}.{target.name}")
+        temporary = target.with_name(f"{TEMPORARY}{os.getpid()}.{target.name}")
         temporary.unlink(missing_ok=True)  # from an earlier process with the same id, or a link of another user
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         try:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import re
 import signal
+import socket
+import ssl
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +18,7 @@ from typing import Any
 
 import pytest
 from support.campaign_runs import campaign, hold, n_done, start, write, write_gated
-from support.patience import PATIENCE_OF_WORK_S, wait_until
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S, wait_until
 from support.process import run_cli
 
 from pybatsched.campaign.batch_jobs import BatchSpec, job_of
@@ -26,7 +32,7 @@ def job_lines(**settings: Any) -> list[str]:
     spec = BatchSpec(**settings)
     name = {"slurm": "SLURM", "moab": "Moab"}.get(str(spec.on), str(spec.on).upper())
     job_class = getattr(dask_jobqueue, f"{name}Cluster").job_cls
-    script = job_of(job_class, spec, "tcp://192.0.2.1:5", "job-1", "/out/logs").job_script()
+    script = job_of(job_class, spec, "tls://192.0.2.1:5", "job-1", logs="/out/logs", keys="/my out/keys").job_script()
     *lines, command = [line for line in script.splitlines() if line][1:]
     return [*lines, command.removeprefix(sys.executable)]
 
@@ -46,9 +52,10 @@ def test_the_job_of_slurm() -> None:
         "#SBATCH --account=geo",
     ]
     assert command == (
-        " -m distributed.cli.dask_worker tcp://192.0.2.1:5 --name job-1 --nthreads 4 --memory-limit 7.45GiB --no-nanny"
+        " -m distributed.cli.dask_worker tls://192.0.2.1:5 --name job-1 --nthreads 4 --memory-limit 7.45GiB --no-nanny"
         # patience: an option of Dask
-        " --death-timeout 60 --memory-limit 0 --no-dashboard --preload pybatsched.campaign.on_dask"
+        " --death-timeout 60 --tls-ca-file='/my out/keys' --tls-cert='/my out/keys' --tls-key='/my out/keys'"
+        " --memory-limit 0 --no-dashboard --preload pybatsched.campaign.on_dask"
     )
 
 
@@ -87,11 +94,15 @@ def test_wrong_options(args: list[str], message: str, tmp_path: Path) -> None:
     assert message in done.stderr
 
 
-def test_dask_jobqueue_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
+@pytest.mark.parametrize("package", ["dask_jobqueue", "cryptography"])
+def test_a_package_is_not_installed(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
     done = run_cli("campaign", "run", str(write(tmp_path / "s.toml")), "--output", str(tmp_path / "out"), *OPTIONS)
     assert done.returncode == 2
-    assert "jobs of a batch system need dask-jobqueue; run pip install '.[cluster]' in a clone" in done.stderr
+    assert (
+        "jobs of a batch system need dask-jobqueue and cryptography; run pip install '.[cluster]' in a clone"
+        in done.stderr
+    )
 
 
 #: sbatch starts the script as a process of its own, with its output in the file of the job.
@@ -258,6 +269,53 @@ def test_a_job_that_ends_before_its_worker_connects(
     assert sorted(commands.ids("scancel")) == sorted(commands.ids("sbatch"))
 
 
+def answer(address: tuple[str, int], own: ssl.SSLContext | None) -> bytes:
+    """Connect, by TLS if there is a context, send some bytes, and return the first byte of the answer, if any."""
+    with contextlib.ExitStack() as opened, contextlib.suppress(ConnectionError, ssl.SSLError):
+        end = opened.enter_context(socket.create_connection(address, timeout=PATIENCE_S))
+        if own is not None:
+            end = opened.enter_context(own.wrap_socket(end))
+        end.sendall(bytes(64))
+        return end.recv(1)
+    return b""
+
+
+def test_only_owners_of_the_key_can_connect(commands: Commands, tmp_path: Path) -> None:
+    spec, out = write_gated(tmp_path), tmp_path / "out"
+    hold(tmp_path, out, 1)
+    process = start(spec, out, *OPTIONS)
+    wait_until(lambda: n_done(out) >= 1, by=process, limit_s=PATIENCE_OF_WORK_S)
+    (script,) = commands.place.glob("sbatch.[0-9]*")
+    found = re.search(r"tls://(127\.0\.0\.1):(\d+) .* --tls-key=(\S+)", script.read_text())
+    assert found is not None
+    address, keys = (found[1], int(found[2])), Path(found[3])
+    assert keys.parent == out
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+
+    def context(certificate: Path | None) -> ssl.SSLContext:
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+        if certificate is not None:
+            made.load_cert_chain(certificate)
+        return made
+
+    other = tmp_path / "other"
+    code = (
+        "from dask.distributed import Security; s = Security.temporary(); print(s.tls_client_cert + s.tls_client_key)"
+    )
+    other.write_text(python(code).stdout)
+    assert answer(address, None) in {b"", b"\x15"}  # TLS's record of an alert
+    assert answer(address, context(None)) == answer(address, context(other)) == b""
+    assert answer(address, context(keys)) != b""
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_OF_WORK_S)
+    (tmp_path / "gate").unlink()
+    assert keys.exists()
+    done = impatient(spec, out, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [*out.glob(".part-*")] == []
+
+
 @pytest.mark.parametrize(("queue_s", "n_calls"), [("1", 3), ("1e9", 2)])
 def test_a_limit_of_submitted_jobs(queue_s: str, n_calls: int, commands: Commands, tmp_path: Path) -> None:
     """The second of two jobs is rejected. The campaign runs in the first, and tries again at the next reading."""
@@ -266,16 +324,48 @@ def test_a_limit_of_submitted_jobs(queue_s: str, n_calls: int, commands: Command
         hold(tmp_path, tmp_path / "out", 1)
     reject = "mkdir $0.2 2> /dev/null && echo limit >&2 && exit 1"
     commands.write(
-        "sbatch", f"echo >> $0.calls; {_PATIENT}; mkdir $0.1 || {{ {reject}; rm {tmp_path}/gate; }}; {SBATCH}"
+        "sbatch",
+        f"echo >> $0.calls; {_PATIENT}; mkdir $0.1 2> /dev/null || {{ {reject}; rm {tmp_path}/gate; }}; {SBATCH}",
     )
     done = impatient(spec, tmp_path / "out", "--jobs", "2", queue_s=queue_s)
     assert done.returncode == 0, done.stderr
     assert len((commands.place / "sbatch.calls").read_text()) == n_calls
     assert len(commands.ids("sbatch")) == n_calls - 1
+    said = f"--on slurm: 1 of 2 jobs rejected: limit; {_ADVICE} {float(queue_s):g} s, later ones less often. The"
+    assert done.stderr.count(said) == 1
+    assert "The campaign ends if no job runs for 86400 s (--start-within)\n" in done.stderr
+
+
+_ADVICE = "expected values that the batch system accepts, such as a smaller --jobs. The next job is submitted in"
+
+
+def test_rejected_jobs_are_submitted_one_by_one_and_less_often(commands: Commands, tmp_path: Path) -> None:
+    """The first of three jobs runs the campaign until the fourth rejection after the first two."""
+    spec = write_gated(tmp_path)
+    hold(tmp_path, tmp_path / "out", 1)
+    first = 'mkdir "$0.1" 2> /dev/null'
+    rejected = f"cut -d ' ' -f 1 /proc/uptime >> $0.at; [ $(wc -l < $0.at) -lt 6 ] || rm -f {tmp_path}/gate"
+    commands.write("sbatch", f"{first} || {{ {rejected}; echo limit >&2; exit 1; }}; {_PATIENT}; {SBATCH}")
+    done = impatient(spec, tmp_path / "out", "--jobs", "3", queue_s="0.3")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("2 of 3 jobs rejected: limit") == done.stderr.count(": limit") == 1
+    at = [float(line) for line in (commands.place / "sbatch.at").read_text().split()][1:]
+    for n, (one, other) in enumerate(itertools.pairwise(at)):
+        assert other - one > 0.3 * 2**n - 0.02  # resolution: times have 0.01 s
+
+
+def test_a_rejected_job_while_no_other_starts(commands: Commands, tmp_path: Path) -> None:
+    commands.write("sbatch", 'mkdir "$0.1" 2> /dev/null || { echo limit >&2; exit 1; }; echo "Submitted batch job 17"')
+    # patience: the event that ends the wait never comes, so any time will do
+    done = impatient(write(tmp_path / "s.toml"), tmp_path / "out", "--jobs", "2", "--start-within", "1")
+    assert done.returncode == 4, done.stderr
+    assert "The campaign ends if no job runs for 1 s (--start-within)\n" in done.stderr
+    assert "no job has run for 1 s; expected at least one, or a longer --start-within; limit. squeue" in done.stderr
 
 
 _NO_ANSWER = """
 import signal
+import sys
 from pathlib import Path
 from unittest import mock
 from pybatsched.campaign import batch_jobs
@@ -288,15 +378,19 @@ with (
     mock.patch.object(batch_jobs.DaskWorkers, "__init__", side_effect=OSError("no answer")),
 ):
     try:
-        batch_jobs.BatchWorkers(spec, str, 0.0, Path("logs"))
+        batch_jobs.BatchWorkers(spec, str, 0.0, Path(sys.argv[1]), print)
     except OSError:
         print(close.call_count, signal.getsignal(signal.SIGINT) is before)
 """
 
 
-def test_a_scheduler_that_does_not_answer_is_closed_and_ctrl_c_works_as_before(commands: Commands) -> None:
-    done = python(_NO_ANSWER)
+def test_a_scheduler_that_does_not_answer_is_closed_and_ctrl_c_works_as_before(
+    commands: Commands, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    done = python(_NO_ANSWER, str(tmp_path / "out"))
     assert (done.stdout, done.stderr) == ("1 True\n", "")
+    assert [*(tmp_path / "out").iterdir()] == []  # the keys are removed, too
 
 
 def test_a_queue_in_which_no_job_starts(commands: Commands, tmp_path: Path) -> None:
@@ -312,7 +406,7 @@ def test_a_queue_in_which_no_job_starts(commands: Commands, tmp_path: Path) -> N
 
 def test_jobs_that_end_before_their_workers_connect(commands: Commands, tmp_path: Path) -> None:
     """Nothing listens at the address that the workers get."""
-    commands.write("sbatch", f"sed -i 's#tcp://127.0.0.1:[0-9]*#tcp://127.0.0.1:1#' \"$1\"\n{SBATCH}")
+    commands.write("sbatch", f"sed -i 's#tls://127.0.0.1:[0-9]*#tls://127.0.0.1:1#' \"$1\"\n{SBATCH}")
     commands.write("squeue", "echo JOBID; ps -o pid= -p $(cat $(dirname $0)/sbatch.ids) || true")
     old = tmp_path / "out" / "logs" / "pybatsched-1.err"
     old.parent.mkdir(parents=True)
@@ -320,7 +414,7 @@ def test_jobs_that_end_before_their_workers_connect(commands: Commands, tmp_path
     os.utime(old, (2**32, 2**32))
     done = impatient(write(tmp_path / "s.toml"), tmp_path / "out", "--resume")
     assert done.returncode == 4
-    assert "all jobs ended before a worker connected to tcp://127.0.0.1:" in done.stderr
+    assert "all jobs ended before a worker connected to tls://127.0.0.1:" in done.stderr
     assert "expected an address that the nodes reach (--interface) and the same Python on all nodes" in done.stderr
     assert f"The end of {tmp_path}/out/logs/pybatsched-" in done.stderr
     assert "Timed out starting worker" in done.stderr

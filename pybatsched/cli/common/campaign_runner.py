@@ -54,7 +54,7 @@ def run(
             spec,
             store,
             folders,
-            workers(args, spec, store),
+            workers(args, spec, store, line.say),
             spec_folder=beside,
             retry_failed=args.retry_failed,
             on_progress=line.update,
@@ -65,14 +65,16 @@ def run(
         line.end()
 
 
-def workers(args: argparse.Namespace, spec: Spec, store: Store) -> Callable[[], AbstractContextManager[Workers]]:
+def workers(
+    args: argparse.Namespace, spec: Spec, store: Store, say: Callable[[str], None] = arguments.say
+) -> Callable[[], AbstractContextManager[Workers]]:
     """Return what starts the workers of the options: processes here, a Dask cluster, or jobs of a batch system."""
     given = arguments.given_settings(args, BatchSpec)
     batch = BatchSpec(**given)
     if batch.on:
         if args.dask:
             raise InputError("--dask and --on were both given; expected only one")
-        return partial(BatchWorkers, batch, store.run_folder, spec.timeout_s, store.folder / "logs")
+        return partial(BatchWorkers, batch, store.run_folder, spec.timeout_s, store.folder, say)
     for name in given:
         raise batch.works_only_with(name, "--on")
     if args.dask:
@@ -172,6 +174,11 @@ class CampaignLine:
         self._shown_at = now
         text = self.text(progress, now - self._started_at)
         print(f"\r{text}\x1b[K" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a message in the place of the line, which is shown again after it."""
+        self.end()
+        arguments.say(text)
 
     def end(self) -> None:
         """Remove the line."""
