@@ -202,8 +202,7 @@ def record_of(recording: Recording, job_id: int, arguments: str, at: float) -> R
     n_tasks = int(args.ntasks or 0) or max(int(fewest or 1) * max(per_node, 1), 1)
     cpu_memory, node_memory = _megabytes(args.mem_per_cpu), _megabytes(args.mem)
     if not cpu_memory and not node_memory:
-        node_memory = partition.def_mem_per_node or conf.def_mem_per_node
-        cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
+        node_memory, cpu_memory = partition.def_mem_per_node, partition.def_mem_per_cpu
     gres = f"gpu:{args.gpus_per_node}" if args.gpus_per_node else args.gres
     gpus = re.fullmatch(r"(?:gres[:/])?gpu(?:[:=]([a-z]\w*))?(?:[:=](\d+))?", gres or "")
     request = Request(

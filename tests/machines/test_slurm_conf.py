@@ -77,7 +77,8 @@ NODES = """
 NodeName=DEFAULT Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 State=UNKNOWN
 NodeName=n[9-10,2] Weight=10 Feature=rome,ib
 NodeName=DEFAULT Features=milan
-NodeName=a[01-02]b[1-2] Procs=8 RealMemory=64000 MemSpecLimit=4000 CoreSpecCount=1 NodeAddr=10.0.1.[1-4]
+NodeName=a[01-02]b[1-2] Procs=8 Sockets=1 CoresPerSocket=8 RealMemory=64000 MemSpecLimit=4000 \\
+    CoreSpecCount=1 NodeAddr=10.0.1.[1-4]
 NodeName=g[1-2] Gres=gpu:4,craynetwork:2 Boards=1 SocketsPerBoard=2 Port=[100-101] \\
     ThreadsPerCore=2
 NodeName=h1 Gres=gpu:a100:2(S:0),gpu:v100:1 State=DRAIN
@@ -92,8 +93,10 @@ PartitionName=DEFAULT MaxTime=2-0 OverSubscribe=NO State=UP PriorityTier=2
 PartitionName=batch Nodes=ALL Default=YES DefaultTime=30 PriorityJobFactor=5
 PartitionName=gpu Nodes=g[1-2],some MaxTime=24:00:00 MaxNodes=2 MinNodes=1 QOS=gpuqos PreemptMode=off \\
   TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=8.0" AllowAccounts=Bio,chem DenyQos=low DefMemPerCPU=2000
-PartitionName=old Nodes=fast,f1 Shared=EXCLUSIVE Priority=7 PriorityTier=3 MaxTime=UNLIMITED State=DOWN DefMemPerNode=10
-PartitionName=share Nodes=n2 OverSubscribe=FORCE:4 LLN=YES State=DRAIN MaxNodes=UNLIMITED GraceTime=0
+PartitionName=old Nodes=fast,f1 Shared=EXCLUSIVE Priority=7 PriorityTier=3 DefaultTime=60 MaxTime=UNLIMITED \\
+  State=DOWN DefMemPerNode=10
+PartitionName=share Nodes="n2 n9" DefaultTime=3-0 OverSubscribe=FORCE:4 LLN=YES State=DRAIN \\
+  MaxNodes=UNLIMITED GraceTime=0
 """
 
 GRES = """
@@ -148,9 +151,12 @@ def test_partitions_with_defaults_lists_sets_and_times(cluster: Path) -> None:
         frozenset({"low"}),
     )
     assert (gpu.def_mem_per_cpu, gpu.def_mem_per_node, gpu.default_time_s) == (2_000, 0, None)
-    assert (old.nodes, old.is_exclusive, old.tier, old.job_factor, old.max_time_s) == ((7, 8, 9), True, 3, 7, math.inf)
-    assert (old.is_up, old.def_mem_per_node) == (False, 10)
-    assert (share.nodes, share.is_exclusive, share.is_up, share.max_nodes) == ((7,), False, True, 0)
+    assert (batch.def_mem_per_cpu, batch.def_mem_per_node) == (0, 1_000)  # of the cluster
+    # Priority replaces PriorityTier and PriorityJobFactor.
+    assert (old.nodes, old.is_exclusive, old.tier, old.job_factor, old.max_time_s) == ((7, 8, 9), True, 7, 7, math.inf)
+    assert (old.is_up, old.def_mem_per_node, old.default_time_s) == (False, 10, 3_600)
+    assert (share.nodes, share.is_exclusive, share.is_up, share.max_nodes) == ((7, 8), False, True, 0)
+    assert share.default_time_s is None  # it is more than MaxTime
 
 
 def test_parameters_of_the_scheduler(cluster: Path) -> None:
@@ -163,7 +169,7 @@ def test_parameters_of_the_scheduler(cluster: Path) -> None:
     assert conf.enforce == {"associations", "limits", "qos", "safe"}
     assert (conf.preempt_type, conf.preempt_mode) == ("partition_prio", frozenset({"requeue"}))
     assert (conf.kill_wait_s, conf.message_timeout_s, conf.has_epilog, conf.requeues) == (45, 20, True, False)
-    assert (conf.def_mem_per_cpu, conf.def_mem_per_node, conf.enforce_part_limits) == (0, 1_000, "ALL")
+    assert conf.enforce_part_limits == "ALL"
     assert conf.n_cpus == 4 * 7 + 2 * 64 + 4 * 32
 
 
@@ -207,12 +213,20 @@ def test_defaults_are_those_of_slurm(tmp_path: Path) -> None:
     assert (conf.enforce, conf.preempt_type, conf.has_epilog, conf.requeues) == (frozenset(), "", False, True)
     assert conf.nodes == (NodeSpec("n1", 4), NodeSpec("n2", 4))
     assert conf.default_partition is None
-    assert conf.unsupported == ()
+    [select] = conf.unsupported  # other defaults since 23.11
+    assert (select.name, select.value) == ("SelectType", "cons_tres")
+    assert select in small(tmp_path, "PriorityWeightAge=1").unsupported
+    assert "PriorityType" in {one.name for one in small(tmp_path, "PriorityWeightAge=1").unsupported}
+    assert (
+        small(tmp_path, "SelectType=select/linear\nPriorityType=priority/basic\nPriorityWeightAge=1").unsupported == ()
+    )
     assert small(tmp_path, "SelectType=select/cons_tres").select_parameters == {"CR_CORE_MEMORY"}
     assert small(tmp_path, "SelectType=select/cray_aries").select == "linear"
     assert small(tmp_path, "PriorityDecayHalfLife=0").priorities.half_life_s == math.inf
     assert small(tmp_path, "AccountingStorageEnforce=all").enforce == {"associations", "limits", "qos", "safe"}
+    assert small(tmp_path, "AccountingStorageEnforce=2").enforce == {"associations", "limits"}
     assert not small(tmp_path, "SchedulerType=sched/builtin").scheduling.has_backfill
+    assert not small(tmp_path, "SchedulerType=sched/hold").scheduling.has_backfill
     assert not small(tmp_path, "SchedulerParameters=bf_interval=-1").scheduling.has_backfill
     assert small(tmp_path, "SchedulerParameters=sched_interval=-1").scheduling.sched_interval_s == math.inf
 
@@ -279,13 +293,18 @@ def test_changes_replace_parameters_and_options_of_scheduler_parameters(cluster:
             "line 2: SelectType=select/best: expected one of linear, cons_res, cons_tres, cray_aries",
         ),
         ("what is this", "line 2: expected Name=value, found 'what is this'"),
-        ("Include missing.conf", "missing.conf: No such file or directory"),
+        (
+            "Include /etc/slurm-no/x.conf",
+            "line 2: the included file /etc/slurm-no/x.conf does not exist; expected it, or a copy of it in HERE",
+        ),
+        ("SchedulerParameters==defer", "line 2: unknown option =defer of SchedulerParameters"),
         ("Include slurm.conf", "slurm.conf: expected at most 16 files that include each other"),
     ],
 )  # fmt: skip
 def test_errors_name_the_file_the_line_and_what_was_expected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         small(tmp_path, text)
+    message = message.replace("HERE", str(tmp_path))
     assert str(error.value) == f"{tmp_path}/{message if 'conf: ' in message else 'slurm.conf: ' + message}"
 
 
@@ -296,9 +315,6 @@ def test_a_file_without_nodes_or_partitions_is_an_error(tmp_path: Path) -> None:
         read_slurm_conf(path)
     path.write_text("NodeName=n1\n")
     with pytest.raises(InputError, match="expected a line PartitionName="):
-        read_slurm_conf(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(InputError, match="expected text in UTF-8"):
         read_slurm_conf(path)
 
 
@@ -315,8 +331,53 @@ def test_errors_of_gres_and_included_files_name_them(cluster: Path) -> None:
 
 
 def test_escaped_comment_characters_and_quotes(tmp_path: Path) -> None:
-    conf = small(tmp_path, 'ClusterName="c\\#1" # ClusterName=other')
+    conf = small(tmp_path, 'ClusterName="C\\#1" # ClusterName=other\nSlurmctldParameters="cloud_dns","a=1"')
     assert conf.cluster == "c#1"
+
+
+def test_lines_in_any_encoding_and_a_last_line_that_would_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_bytes(
+        b'# caf\xe9\r\nNodeName=n1 RealMemory=2k \\ \r\n Reason="caf\xe9" Weight=3\nPartitionName=a Nodes=n1 \\'
+    )
+    [node] = (conf := read_slurm_conf(path)).nodes
+    assert (node.memory_mb, node.weight, list(conf.partitions)) == (2_048, 3, ["a"])
+
+
+def test_a_copy_beside_the_file_stands_for_an_included_file_of_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "parts.conf").write_text("PartitionName=b Nodes=n1\n")
+    conf = small(tmp_path, "Include /etc/slurm-here/parts.conf", parts="Nodes=n2")
+    assert list(conf.partitions) == ["b", "batch"]
+
+
+def test_names_of_older_and_newer_versions_of_slurm_are_known(tmp_path: Path) -> None:
+    small(
+        tmp_path, "CacheGroups=0\nMemLimitEnforce=no\nDefaultStoragePort=1\nPrologTimeout=9\nCertgenType=certgen/script"
+    )
+    small(tmp_path, "SchedulerParameters=max_rpc_count=9,requeue_on_resume_failure", parts="Nodes=ALL Topology=t")
+
+
+def test_the_last_default_partition_is_that_of_jobs_that_name_none(tmp_path: Path) -> None:
+    conf = small(tmp_path, "PartitionName=first Nodes=n1 Default=YES", parts="Nodes=n2 Default=YES")
+    assert conf.default_partition == conf.partitions["batch"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("CPUs=40 CoresPerSocket=10 ThreadsPerCore=2", (40, 2)),  # two sockets
+        ("CPUs=40 Sockets=1 CoresPerSocket=10 ThreadsPerCore=2", (20, 2)),  # none of 1, 10, 20
+        ("CPUs=10 Sockets=1 CoresPerSocket=10 ThreadsPerCore=2", (10, 1)),
+        ("Sockets=9 Boards=2 SocketsPerBoard=2 CoresPerSocket=4", (16, 1)),
+        ("CPUs=7", (7, 1)),
+        ("CoresPerSocket=4 ThreadsPerCore=2", (8, 2)),
+    ],
+)
+def test_cpus_are_those_of_slurm_if_they_do_not_match_the_sockets(
+    tmp_path: Path, shape: str, expected: tuple[int, int]
+) -> None:
+    [node] = small(tmp_path, nodes=f"NodeName=n1 RealMemory=9 MemSpecLimit=9 {shape}").nodes
+    assert (node.n_cpus, node.threads_per_core, node.memory_mb) == (*expected, 9)
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ from pybatsched.machines.slurm_conf.values import tres_weights, whole_minutes
 
 T = TypeVar("T")
 
-_PAIR: Final = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*("[^"]*"|\S+)')
+_PAIR: Final = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*("[^"]*"(?=\s|$)|\S+)')
 _MOST_INCLUDED: Final = 16
 _NONE: Final[frozenset[str]] = frozenset()
 _ANY: Final = frozenset({"unlimited", "infinite", "-1"})
 _NO_NORMAL: Final = frozenset({"NO_NORMAL_ASSOC", "NO_NORMAL_PART", "NO_NORMAL_QOS", "NO_NORMAL_TRES"})
-_ENFORCE: Final = ("ASSOCIATIONS", "LIMITS", "NOJOBS", "NOSTEPS", "QOS", "SAFE", "WCKEYS", "ALL", "NONE", "0")
-_PREEMPT_MODES: Final = ("OFF", "CANCEL", "REQUEUE", "SUSPEND", "GANG", "WITHIN")
+_ENFORCE: Final = ("ASSOCIATIONS", "LIMITS", "NOJOBS", "NOSTEPS", "QOS", "SAFE", "WCKEYS", "ALL", "NONE", "0", "1", "2")
+_PREEMPT_MODES: Final = ("OFF", "CLUSTER", "CANCEL", "REQUEUE", "SUSPEND", "ON", "GANG", "WITHIN", "PRIORITY")
 _ONE_WITHOUT_NAME: Final = [""]
 _NO_GRES: Final[list[tuple[str, str, int]]] = []
 #: Other names of parameters, in small letters.
@@ -144,6 +144,11 @@ class Priorities:
     dampening: int = 1
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether any factor has a weight."""
+        return any((self.age, self.fairshare, self.jobsize, self.partition, self.qos, self.assoc, self.tres))
+
+    @property
     def is_fair_tree(self) -> bool:
         """Whether fair share is computed by Fair Tree, not by the classic formula."""
         return "NO_FAIR_TREE" not in self.flags
@@ -161,8 +166,6 @@ class SlurmConf:
     #: linear or cons_tres.
     select: str = "linear"
     select_parameters: frozenset[str] = frozenset()
-    def_mem_per_cpu: int = 0
-    def_mem_per_node: int = 0
     #: Of associations, limits, qos, and safe.
     enforce: frozenset[str] = frozenset()
     #: "", qos, or partition_prio.
@@ -189,8 +192,9 @@ class SlurmConf:
 
     @property
     def default_partition(self) -> Partition | None:
-        """The partition of jobs that name none."""
-        return next((partition for partition in self.partitions.values() if partition.is_default), None)
+        """The partition of jobs that name none: the last one with Default=YES."""
+        named = [partition for partition in self.partitions.values() if partition.is_default]
+        return named[-1] if named else None
 
 
 class _Fields:
@@ -230,9 +234,10 @@ class _Fields:
 def _integer(text: str) -> int:
     if text.lower() in _ANY:
         return 0
-    if not text.isdecimal():
+    found = re.fullmatch(r"(\d+)(k?)", text, re.ASCII | re.IGNORECASE)
+    if found is None:
         raise ValueError("a whole number")
-    return int(text)
+    return int(found[1]) * (1024 if found[2] else 1)
 
 
 def _is_yes(text: str) -> bool:
@@ -278,28 +283,35 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _lines(path: Path, cluster: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Return the lines of a file and of those that it includes, each with its place."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "expected text in UTF-8"
-        raise InputError(f"{path}: {reason}") from None
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
     if depth > _MOST_INCLUDED:
         raise InputError(f"{path}: expected at most {_MOST_INCLUDED} files that include each other")
     begun, first = "", 0
-    for number, physical in enumerate(text.splitlines(), 1):
-        line = re.sub(r"(?<!\\)#.*", "", physical).rstrip().replace("\\#", "#")
+    for number, physical in enumerate([*text.split("\n"), ""], 1):
+        line = re.sub(r"(?<!\\)#.*", "", physical).rstrip()
         first = first or number
         if line.endswith("\\"):
             begun += line[:-1]
             continue
-        line, where = (begun + line).strip(), f"{path}: line {first}"
+        line, where = re.sub(r"\\(.)", r"\1", begun + line).strip(), f"{path}: line {first}"
         begun, first = "", 0
         include = re.match(r"include\s+(\S+)$", line, re.IGNORECASE)
         if include:
-            yield from _lines(path.parent / include[1].replace("%c", cluster), cluster, depth + 1)
+            yield from _lines(_included(where, path.parent, include[1].replace("%c", cluster)), cluster, depth + 1)
         elif line:
             found = re.match(r"clustername\s*=\s*\"?([\w.-]+)", line, re.IGNORECASE)
             cluster = found[1] if found else cluster
             yield where, line
+
+
+def _included(where: str, folder: Path, name: str) -> Path:
+    """Return the path of an included file; a copy beside the file that includes it stands for one of the cluster."""
+    for path in (folder / name, folder / Path(name).name):
+        if path.is_file():
+            return path
+    raise InputError(f"{where}: the included file {name} does not exist; expected it, or a copy of it in {folder}")
 
 
 def _pairs(where: str, line: str) -> list[tuple[str, str]]:
@@ -357,7 +369,7 @@ class _File:
             name, _, value = option.partition("=")
             if name.lower() not in known:
                 raise InputError(
-                    f"{where}: unknown option {name} of SchedulerParameters{_nearest(name, known.values())}"
+                    f"{where}: unknown option {name or option} of SchedulerParameters{_nearest(name, known.values())}"
                 )
             options[known[name.lower()]] = (where, value)
         return options
@@ -425,12 +437,18 @@ def _types_of_gpus(path: Path) -> Callable[[str], dict[str, int]]:
 
 
 def _cpus_of(fields: _Fields) -> tuple[int, int]:
-    """Return the CPUs of a node and the threads of a core, without CPUs that are reserved for the system."""
-    threads = fields.integer("ThreadsPerCore", 1) or 1
-    sockets = fields.integer("Sockets", fields.integer("SocketsPerBoard", 1) * (fields.integer("Boards", 1) or 1))
-    whole = (sockets or 1) * (fields.integer("CoresPerSocket", 1) or 1) * threads
-    n_cpus = fields.integer("CPUs", whole) or 1
-    if n_cpus < whole:  # a CPU is a core
+    """Return the CPUs of a node and the threads of a core, without CPUs that are reserved for the system.
+
+    A number of CPUs that is none of sockets, cores or threads is replaced, as in Slurm.
+    """
+    cores, threads = fields.integer("CoresPerSocket", 1) or 1, fields.integer("ThreadsPerCore", 1) or 1
+    boards, n_cpus = fields.integer("Boards", 1) or 1, fields.integer("CPUs")
+    sockets = fields.integer("SocketsPerBoard") * boards or fields.integer("Sockets")
+    if not sockets:
+        sockets = boards if n_cpus % (cores * threads) else n_cpus // (cores * threads) or boards
+    if n_cpus not in {sockets, sockets * cores}:
+        n_cpus = sockets * cores * threads
+    if n_cpus < sockets * cores * threads:  # a CPU is a core
         threads = 1
     reserved = fields.integer("CoreSpecCount") * threads
     if fields.text("CPUSpecList"):
@@ -443,7 +461,7 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _nodes(file: _File, unsupported: dict[str, Unsupported]) -> tuple[NodeSpec, ...]:
+def _nodes(file: _File, unsupported: list[Unsupported]) -> tuple[NodeSpec, ...]:
     nodes: dict[str, NodeSpec] = {}
     types_of = _types_of_gpus(file.path.with_name("gres.conf"))
     down = {
@@ -455,19 +473,20 @@ def _nodes(file: _File, unsupported: dict[str, Unsupported]) -> tuple[NodeSpec, 
     for where, names, fields in file.lines["NodeName"]:
         state = fields.text("State", "UNKNOWN").upper()
         if state.startswith("FUTURE"):
-            unsupported["FUTURE"] = Unsupported("State", "FUTURE", "future nodes do not exist")
+            unsupported.append(Unsupported("State", "FUTURE", "future nodes do not exist"))
             continue
         n_cpus, threads = _cpus_of(fields)
+        memory_mb, reserved_mb = fields.integer("RealMemory", 1) or 1, fields.integer("MemSpecLimit")
         gpus: dict[str, int] = {}
         for kind, type_, count in fields.read("Gres", _gres, _NO_GRES):
             if kind == "gpu":
                 gpus[type_] = gpus.get(type_, 0) + count
             else:
-                unsupported[kind] = Unsupported("Gres", kind, "requests for it are ignored")
+                unsupported.append(Unsupported("Gres", kind, "requests for it are ignored"))
         spec = NodeSpec(
             name="",
             n_cpus=n_cpus,
-            memory_mb=max(1, fields.integer("RealMemory", 1) - fields.integer("MemSpecLimit")),
+            memory_mb=memory_mb - (reserved_mb if reserved_mb < memory_mb else 0),
             weight=fields.integer("Weight", 1),
             features=frozenset(filter(None, fields.text("Feature").split(","))),
             threads_per_core=threads,
@@ -504,7 +523,7 @@ def _node_indexes(file: _File, nodes: tuple[NodeSpec, ...]) -> Callable[[str, st
 
     def indexes(where: str, text: str) -> tuple[int, ...]:
         found: set[int] = set()
-        for name in file.hosts(where, text):
+        for name in file.hosts(where, re.sub(r"\s+", ",", text.strip())):
             same = sets.get(name.upper() if name.upper() == "ALL" else name)
             if same is not None:
                 found |= same
@@ -523,7 +542,7 @@ def _node_indexes(file: _File, nodes: tuple[NodeSpec, ...]) -> Callable[[str, st
 
 def preempt_mode_of(text: str) -> str:
     """Return how jobs of a QOS or a partition are preempted, in small letters; empty for as on the whole cluster."""
-    modes = _some_of((*_PREEMPT_MODES, "CLUSTER"))(text)
+    modes = _some_of(_PREEMPT_MODES)(text)
     return "cancel" if "CANCEL" in modes else "requeue" if "REQUEUE" in modes else "off" if modes - {"CLUSTER"} else ""
 
 
@@ -534,12 +553,24 @@ def _over_subscribe(text: str) -> str:
     return "no" if kind == "force" and count == "1" else kind
 
 
-def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str, Unsupported]) -> dict[str, Partition]:
+def _default_memory(*places: _Fields) -> tuple[int, int]:
+    """Return the memory of jobs that ask for none, for a node and for a CPU: of a partition, else of the cluster."""
+    for fields in places:
+        per_node, per_cpu = fields.integer("DefMemPerNode"), fields.integer("DefMemPerCPU")
+        if per_node or per_cpu:
+            return per_node, 0 if per_node else per_cpu
+    return 0, 0
+
+
+def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: list[Unsupported]) -> dict[str, Partition]:
     partitions: dict[str, Partition] = {}
     indexes = _node_indexes(file, nodes)
     over_time_s = file.fields.read("OverTimeLimit", whole_minutes, 0.0)
     for where, name, fields in file.lines["PartitionName"]:
-        priority = fields.integer("Priority", 1)
+        priority = fields.integer("Priority") if fields.text("Priority") else None
+        max_time_s = fields.read("MaxTime", whole_minutes, math.inf)
+        default_time_s = fields.read("DefaultTime", whole_minutes, math.inf)
+        per_node, per_cpu = _default_memory(fields, file.fields)
         sharing = fields.read("OverSubscribe", _over_subscribe, "no")
         state = fields.read("State", _one_of("up", "down", "drain", "inactive"), "up")
         if name in partitions:
@@ -548,16 +579,16 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
             name=name,
             nodes=indexes(fields.values["nodes"][0] if fields.text("Nodes") else where, fields.text("Nodes")),
             is_default=fields.is_yes("Default"),
-            tier=fields.integer("PriorityTier", priority),
-            job_factor=fields.integer("PriorityJobFactor", priority),
-            max_time_s=fields.read("MaxTime", whole_minutes, math.inf),
-            default_time_s=fields.read("DefaultTime", whole_minutes, None),
+            tier=fields.integer("PriorityTier", 1) if priority is None else priority,
+            job_factor=fields.integer("PriorityJobFactor", 1) if priority is None else priority,
+            max_time_s=max_time_s,
+            default_time_s=default_time_s if default_time_s <= max_time_s else None,
             over_time_s=fields.read("OverTimeLimit", whole_minutes, over_time_s),
             min_nodes=fields.integer("MinNodes"),
             max_nodes=fields.integer("MaxNodes"),
             is_exclusive=sharing == "exclusive",
-            def_mem_per_cpu=fields.integer("DefMemPerCPU"),
-            def_mem_per_node=fields.integer("DefMemPerNode"),
+            def_mem_per_cpu=per_cpu,
+            def_mem_per_node=per_node,
             billing_weights=fields.read("TRESBillingWeights", tres_weights, None),
             qos=fields.text("QOS"),
             is_up=state in {"up", "drain"},
@@ -569,31 +600,29 @@ def _partitions(file: _File, nodes: tuple[NodeSpec, ...], unsupported: dict[str,
         )
         if sharing in {"yes", "force"}:
             value = fields.text("OverSubscribe")
-            unsupported[f"{name} OverSubscribe"] = Unsupported("OverSubscribe", value, "jobs do not share CPUs")
+            unsupported.append(Unsupported("OverSubscribe", value, "jobs do not share CPUs"))
         if state == "drain":
-            unsupported[f"{name} State"] = Unsupported("State", "DRAIN", f"partition {name} accepts jobs")
-        _list_unsupported(fields, NOT_SIMULATED_OF_PARTITIONS, unsupported, f"{name} ")
+            unsupported.append(Unsupported("State", "DRAIN", f"partition {name} accepts jobs"))
+        _list_unsupported(fields, NOT_SIMULATED_OF_PARTITIONS, unsupported)
     return partitions
 
 
-def _list_unsupported(
-    fields: _Fields, table: Mapping[str, tuple[str, str]], found: dict[str, Unsupported], prefix: str = ""
-) -> None:
+def _list_unsupported(fields: _Fields, table: Mapping[str, tuple[str, str]], found: list[Unsupported]) -> None:
     for name, (harmless, effect) in table.items():
         value = fields.text(name)
         if value and value.lower() not in harmless.split():
-            found[prefix + name] = Unsupported(name, value, effect)
+            found.append(Unsupported(name, value, effect))
 
 
 # --- parameters of the scheduler ---
 
 
-def _scheduling(file: _File, unsupported: dict[str, Unsupported]) -> Scheduling:
+def _scheduling(file: _File, unsupported: list[Unsupported]) -> Scheduling:
     values: dict[str, int] = {}
     for name, (where, text) in file.options.items():
         bounds = SCHEDULING.get(name, ())
         if name in NOT_SIMULATED_OPTIONS:
-            unsupported[name] = Unsupported(name, text, NOT_SIMULATED_OPTIONS[name])
+            unsupported.append(Unsupported(name, text, NOT_SIMULATED_OPTIONS[name]))
         elif bounds is None:
             try:
                 values[name] = not text or _is_yes(text)
@@ -605,9 +634,9 @@ def _scheduling(file: _File, unsupported: dict[str, Unsupported]) -> Scheduling:
                 expected = f"{least:,} to {most:,}" if most < 2**31 else f"{least} or more"
                 raise InputError(f"{where}: {name}={text}: expected a whole number, {expected}")
             values[name] = int(text)
-    kind = file.fields.read("SchedulerType", _one_of("backfill", "builtin"), "backfill")
-    if kind == "builtin":
-        unsupported["SchedulerType"] = Unsupported("SchedulerType", kind, "jobs start in the order of their priorities")
+    kind = file.fields.read("SchedulerType", _one_of("backfill", "builtin", "hold"), "backfill")
+    if kind != "backfill":
+        unsupported.append(Unsupported("SchedulerType", kind, "jobs start in the order of their priorities"))
     interval, bf_interval = values.pop("sched_interval", 60), values.pop("bf_interval", 30)
     renamed = {"batch_sched_delay", "bf_resolution", "bf_min_age_reserve"}
     return Scheduling(
@@ -656,9 +685,9 @@ def _enforced(text: str) -> frozenset[str]:
     found = {name.lower() for name in names}
     if "all" in found:
         found |= {"limits", "qos", "safe"}
-    if "safe" in found:
+    if found & {"safe", "2"}:
         found.add("limits")
-    if found & {"limits", "qos", "wckeys"}:
+    if found & {"limits", "qos", "wckeys", "1"}:
         found.add("associations")
     return frozenset(found & {"associations", "limits", "qos", "safe"})
 
@@ -669,28 +698,28 @@ def _part_limits(text: str) -> str:
     return "ALL" if text.upper() == "YES" else text.upper()
 
 
-def _selection(fields: _Fields, unsupported: dict[str, Unsupported]) -> tuple[str, frozenset[str]]:
+def _selection(fields: _Fields, unsupported: list[Unsupported]) -> tuple[str, frozenset[str]]:
     plugin = fields.read("SelectType", _one_of("linear", "cons_res", "cons_tres", "cray_aries"), "linear")
     parameters = fields.read("SelectTypeParameters", _some_of(SELECT_PARAMETERS), _NONE) - {"NONE"}
     shares = plugin.startswith("cons_") or bool(parameters & {"OTHER_CONS_RES", "OTHER_CONS_TRES"})
     if plugin == "cray_aries":
-        unsupported["SelectType"] = Unsupported("SelectType", plugin, "nodes are chosen without the network of a Cray")
-    for name in sorted(parameters):
-        if re.match("CR_(SOCKET|LLN|PACK|ONE|ALLOCATE)|LL_", name):
-            unsupported[name] = Unsupported("SelectTypeParameters", name, "cores are chosen without it")
+        unsupported.append(Unsupported("SelectType", plugin, "nodes are chosen without the network of a Cray"))
+    ignored = filter(re.compile("CR_(SOCKET|LLN|PACK|ONE|ALLOCATE)|LL_").match, sorted(parameters))
+    unsupported += [Unsupported("SelectTypeParameters", name, "cores are chosen without it") for name in ignored]
     if shares and not any(name in parameters for name in SELECT_PARAMETERS if re.match("CR_(CPU|CORE|SOCKET)", name)):
         parameters |= {"CR_CORE_MEMORY"}
     return "cons_tres" if shares else "linear", parameters
 
 
-def _preemption(fields: _Fields, unsupported: dict[str, Unsupported]) -> tuple[str, frozenset[str]]:
+def _preemption(fields: _Fields, unsupported: list[Unsupported]) -> tuple[str, frozenset[str]]:
     kind = fields.read("PreemptType", _one_of("none", "qos", "partition_prio"), "none")
     modes = {name.lower() for name in fields.read("PreemptMode", _some_of(_PREEMPT_MODES), _NONE)}
-    for mode in sorted(modes & {"suspend", "gang", "within"}):
-        unsupported[mode] = Unsupported("PreemptMode", mode.upper(), "jobs are not suspended and not preempted by it")
+    ignored = sorted(modes & {"suspend", "on", "gang", "within", "priority"})
+    effect = "jobs are not suspended and not preempted by it"
+    unsupported += [Unsupported("PreemptMode", mode.upper(), effect) for mode in ignored]
     simulated = frozenset(modes & {"cancel", "requeue"})
     if kind != "none" and not simulated:
-        unsupported["PreemptType"] = Unsupported("PreemptType", kind, "no job is preempted, because of PreemptMode")
+        unsupported.append(Unsupported("PreemptType", kind, "no job is preempted, because of PreemptMode"))
     return kind if kind != "none" and simulated else "", simulated
 
 
@@ -701,30 +730,37 @@ def read_slurm_conf(path: Path, changes: Mapping[str, str] | None = None) -> Slu
     """
     file = _File(path, changes or {})
     fields = file.fields
-    unsupported: dict[str, Unsupported] = {}
+    unsupported: list[Unsupported] = []
     nodes = _nodes(file, unsupported)
     select, parameters = _selection(fields, unsupported)
     if select == "cons_tres" and "CR_CPU" not in parameters and "CR_CPU_MEMORY" not in parameters:
         threads = max(node.threads_per_core for node in nodes)
         if threads > 1:
             effect = "jobs get CPUs, not whole cores"
-            unsupported["ThreadsPerCore"] = Unsupported("ThreadsPerCore", str(threads), effect)
+            unsupported.append(Unsupported("ThreadsPerCore", str(threads), effect))
     preempt_type, preempt_mode = _preemption(fields, unsupported)
     partitions = _partitions(file, nodes, unsupported)
     if not partitions:
         raise InputError(f"{path}: expected a line PartitionName=...")
-    scheduling = _scheduling(file, unsupported)
+    scheduling, priorities = _scheduling(file, unsupported), _priorities(fields)
     _list_unsupported(fields, NOT_SIMULATED, unsupported)
+    for name, newer, is_meant in (
+        ("SelectType", "cons_tres", True),
+        ("PriorityType", "multifactor", priorities.is_weighted),
+    ):
+        if is_meant and not fields.text(name):
+            effect = (
+                "slurm.conf does not set it, and the default is that of Slurm 22.05; set it for Slurm 23.11 or later"
+            )
+            unsupported.append(Unsupported(name, newer, effect))
     return SlurmConf(
-        cluster=fields.text("ClusterName"),
+        cluster=fields.text("ClusterName").lower(),
         nodes=nodes,
         partitions=partitions,
         scheduling=scheduling,
-        priorities=_priorities(fields),
+        priorities=priorities,
         select=select,
         select_parameters=parameters,
-        def_mem_per_cpu=fields.integer("DefMemPerCPU"),
-        def_mem_per_node=fields.integer("DefMemPerNode"),
         enforce=fields.read("AccountingStorageEnforce", _enforced, _NONE),
         preempt_type=preempt_type,
         preempt_mode=preempt_mode,
@@ -733,5 +769,5 @@ def read_slurm_conf(path: Path, changes: Mapping[str, str] | None = None) -> Slu
         has_epilog=bool(fields.text("Epilog")),
         enforce_part_limits=fields.read("EnforcePartLimits", _part_limits, "NO"),
         requeues=fields.is_yes("JobRequeue", default=True),
-        unsupported=tuple(unsupported.values()),
+        unsupported=tuple(dict.fromkeys(unsupported)),
     )

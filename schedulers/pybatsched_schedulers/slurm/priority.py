@@ -139,8 +139,7 @@ class PriorityEngine:
         n_nodes = max(1, request.min_nodes)
         per_cpu, per_node = request.cpu_memory, request.node_memory
         if not per_cpu and not per_node:
-            defaults = partition if partition.def_mem_per_cpu or partition.def_mem_per_node else self.conf
-            per_cpu, per_node = defaults.def_mem_per_cpu, defaults.def_mem_per_node
+            per_cpu, per_node = partition.def_mem_per_cpu, partition.def_mem_per_node
         of_nodes = (per_node or self._most_memory[partition.name]) * n_nodes
         found: dict[str, float] = {
             "cpu": request.n_cpus,

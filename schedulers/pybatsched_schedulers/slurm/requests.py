@@ -85,7 +85,6 @@ class RecordMaker:
         self._conf, self._accounts, self._machine = conf, accounts, machine
         #: How many jobs have no time limit of their own.
         self.n_without_limit = 0
-        self._default = next((one for one in conf.partitions.values() if one.is_default), None)
         self._n = 0
 
     def record(self, job: Job, now: int) -> Record:
@@ -160,7 +159,8 @@ class RecordMaker:
 
     def _partitions(self, names: str) -> list[sc.Partition]:
         """Return the partitions that a job names, those of a high tier first."""
-        named = [name for name in names.split(",") if name] or ([self._default.name] if self._default else [])
+        default = self._conf.default_partition
+        named = [name for name in names.split(",") if name] or ([default.name] if default else [])
         found = [self._conf.partitions[name] for name in named if name in self._conf.partitions]
         if not found:
             raise SubmissionError("PartitionName")
@@ -176,8 +176,7 @@ class RecordMaker:
             asked = self._machine.with_all_gpus(asked, n_gpus, job.n_procs)
         cpu_memory, node_memory = round(asked.core_memory * _MB), round(asked.node_memory * _MB)
         if not cpu_memory and not node_memory:
-            node_memory = partition.def_mem_per_node or conf.def_mem_per_node
-            cpu_memory = 0 if node_memory else partition.def_mem_per_cpu or conf.def_mem_per_cpu
+            node_memory, cpu_memory = partition.def_mem_per_node, partition.def_mem_per_cpu
         return Request(
             min_nodes=asked.min_nodes,
             max_nodes=asked.max_nodes,
