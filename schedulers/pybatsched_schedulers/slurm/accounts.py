@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from pybatsched import InputError, slurm_conf as sc
 
+#: A name and a value in a dump: a colon may be in quotes, or before a type of GPUs.
+_PAIR: Final = re.compile(r":(\w+)([+-]?)=('[^']*'|(?:gres/gpu:|[^:])*)")
+_QUOTE: Final = "'"
 #: Fairshare=parent in a dump.
 _PARENT: Final = 0x7FFFFFFF
 
@@ -123,6 +126,8 @@ class Accounts:
     def __init__(self, root: Association, qos: Mapping[str, Qos], unsupported: Iterable[sc.Unsupported] = ()) -> None:
         self.root = root
         self.qos = dict(qos)
+        #: Whether the QOS have their limits, not only names.
+        self.knows_qos = True
         self.unsupported = tuple(unsupported)
         self.default_accounts: dict[str, str] = {}
         #: All associations, each after the one above it.
@@ -210,10 +215,10 @@ NOT_SIMULATED: Final = {
 
 #: Columns that are read elsewhere, or have no effect on scheduling.
 _OTHER_COLUMNS: Final = frozenset({
-    "account", "adminlevel", "classification", "cluster", "comment", "coordinators", "defaultaccount", "defaultqos",
-    "defaultwckey", "descr", "description", "fairshare", "features", "federation", "fedstate", "flags", "id", "lft",
-    "lineage", "name", "org", "organization", "parentid", "parentname", "partition", "preempt", "preemptmode",
-    "priority", "qos", "rgt", "rpc", "usagefactor", "user", "wckeys",
+    "account", "adminlevel", "classification", "cluster", "comment", "coordinator", "coordinators", "defaultaccount",
+    "defaultqos", "defaultwckey", "descr", "description", "fairshare", "features", "federation", "fedstate", "flags",
+    "id", "lft", "lineage", "name", "org", "organization", "parentid", "parentname", "partition", "preempt",
+    "preemptmode", "priority", "qos", "rgt", "rpc", "usagefactor", "user", "wckeys",
 })  # fmt: skip
 
 #: The flags of QOS that are simulated. Jobs that could never start are always rejected, as with denyonlimit.
@@ -303,18 +308,20 @@ def _table(path: Path) -> Iterator[_Row]:
 
 
 def _dump(path: Path, cluster: str) -> Iterator[_Row]:
-    """Return the lines of `sacctmgr dump` as rows of a table: account, user, parentname."""
+    """Return the lines of `sacctmgr dump` as rows of a table: account, user, parentname; or name, of a QOS."""
     parent = ""
     for number, line in enumerate(_text_of(path), 1):
         if line.startswith("#") or not line.strip():
             continue
         where = f"{path}: line {number}"
-        found = re.match(r"(Cluster|Parent|Account|User)\s*-\s*'([^']*)'(.*)$", line.strip(), re.IGNORECASE)
+        found = re.match(r"(QOS|Cluster|Parent|Account|User)\s*-\s*'([^']*)'(.*)$", line.strip(), re.IGNORECASE)
         if found is None:
-            raise InputError(f"{where}: expected Cluster, Parent, Account, or User - 'name':..., found {line:.60}")
+            raise InputError(f"{where}: expected QOS, Cluster, Parent, Account, or User - 'name':..., found {line:.60}")
         kind, name = found[1].lower(), found[2]
-        values = {key: quoted or plain for key, quoted, plain in re.findall(r":(\w+)=(?:'([^']*)'|([^:]*))", found[3])}
-        if kind == "parent":
+        values = {key: f"{sign}{value.strip(_QUOTE)}" for key, sign, value in _PAIR.findall(found[3])}
+        if kind == "qos":
+            yield _Row(where, {**values, "name": name})
+        elif kind == "parent":
             parent = name
         elif kind == "cluster":
             if cluster and name != cluster:
@@ -387,7 +394,7 @@ def _tree(path: Path, rows: list[_Row]) -> Association:
         if len(later) == len(waiting):
             row = later[0]
             unknown = row.text("account" if row.text("user") else "parentname") or "(none)"
-            advice = "; use sacctmgr show assoc -P with ParentName in its format"
+            advice = "; expected a file of `sacctmgr dump`, or the columns ParentName and Account of all accounts"
             raise InputError(f"{row.where}: unknown account {unknown}{'' if row.text('parentname') else advice}")
         waiting = later
     if "root" not in accounts:
@@ -411,10 +418,10 @@ def _of_cluster(path: Path, rows: Iterable[_Row], cluster: str) -> list[_Row]:
 # --- QOS ---
 
 
-def _qos(path: Path) -> tuple[dict[str, Qos], list[sc.Unsupported]]:
+def _qos(path: Path, rows: Iterable[_Row]) -> tuple[dict[str, Qos], list[sc.Unsupported]]:
     qos: dict[str, Qos] = {}
     unsupported: list[sc.Unsupported] = []
-    for row in _table(path):
+    for row in rows:
         name = row.text("name")
         if not name:
             raise InputError(f"{row.where}: expected a column Name with the name of a QOS")
@@ -441,26 +448,27 @@ def read_accounts(associations: Path, qos: Path | None = None, cluster: str = ""
     """Read the associations of a cluster, and perhaps its QOS.
 
     `associations` is a file of `sacctmgr dump`, or the table of `sacctmgr show assoc -P` with ParentName. `qos` is the
-    table of `sacctmgr show qos -P`: a dump only names the QOS.
+    table of `sacctmgr show qos -P`: a dump has the QOS since Slurm 25.05, and only their names before.
     """
     first = next((line for line in _text_of(associations) if line.strip()), "")
     is_dump = "|" not in first
     rows = list(_dump(associations, cluster)) if is_dump else _of_cluster(associations, _table(associations), cluster)
+    of_dump, rows = [row for row in rows if row.text("name")], [row for row in rows if not row.text("name")]
     root = _tree(associations, rows)
-    unsupported = [one for row in rows for one in row.unsupported()]
-    known: dict[str, Qos] = {}
-    if qos is not None:
-        known, of_qos = _qos(qos)
-        unsupported += of_qos
-    accounts = Accounts(root, known, ())
+    known, of_qos = _qos(qos or associations, _table(qos) if qos else of_dump)
+    unsupported = [*of_qos, *(one for row in rows for one in row.unsupported())]
+    accounts = Accounts(root, known)
     named = {name for one in accounts.associations for name in (*one.qos, one.default_qos) if name}
-    if qos is None:
+    if not known:
         accounts.qos = {name: Qos(name) for name in sorted(named | {"normal"})}
         if named - {"normal"}:
             effect = "without sacctmgr show qos -P they have no priorities, limits and preemption"
             unsupported.append(sc.Unsupported("QOS", ",".join(sorted(named)), effect))
     elif named - known.keys():
-        raise InputError(f"{associations}: unknown QOS {min(named - known.keys())}; expected one of those in {qos}")
+        raise InputError(
+            f"{associations}: unknown QOS {min(named - known.keys())}; expected one of those in {qos or associations}"
+        )
+    accounts.knows_qos = bool(known)
     accounts.unsupported = tuple({(one.name, one.effect): one for one in reversed(unsupported)}.values())[::-1]
     for row in rows:
         if row.text("user") and row.text("defaultaccount"):

@@ -493,11 +493,11 @@ def _submitted(record: Record) -> tuple[object, ...]:
 def _partition_qos(conf: sc.SlurmConf, accounts: Accounts | None, options: SlurmOptions) -> list[sc.Unsupported]:
     """Return the QOS of partitions that have no limits, as no file has them. Raises InputError for unknown ones."""
     named = {one.qos: one.name for one in conf.partitions.values() if one.qos}
-    if accounts is None or options.qos is None:
+    if accounts is None or not accounts.knows_qos:
         effect = "without a file of `sacctmgr show qos -P` the QOS of partitions have no limits"
         return [sc.Unsupported("QOS", name, effect) for name in sorted(named)]
     for name in sorted(named.keys() - accounts.qos.keys()):
-        expected = f"expected one in {options.qos}"
+        expected = f"expected one in {options.qos or options.associations}"
         raise InputError(f"{options.slurm_conf}: partition {named[name]}: unknown QOS {name}; {expected}")
     return []
 
@@ -508,7 +508,7 @@ def _machine_of(cluster: Cluster, conf: sc.SlurmConf, path: str) -> Nodes:
     if len(found) != len(conf.nodes):
         raise InputError(
             f"{path}: it has {len(conf.nodes):,} nodes, the platform {len(found):,}; expected the same number. "
-            f"`pybatsched platform generate --slurm-conf {path}` writes the platform"
+            f"`pybatsched platform generate {path}` writes the platform"
         )
     for node, expected in zip(found, conf.nodes, strict=True):
         if node.n_cores != expected.n_cpus:

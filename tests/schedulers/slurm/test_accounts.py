@@ -157,11 +157,14 @@ def test_qos_with_all_limits(tmp_path: Path) -> None:
         (DUMP.replace("GrpWall=60", "GrpWall=x"), "line 5: grpwall=x: expected a time such as"),
         (
             DUMP.replace("Account - 'proj'", "Konto - 'proj'"),
-            "line 6: expected Cluster, Parent, Account, or User - 'name':",
+            "line 6: expected QOS, Cluster, Parent, Account, or User - 'name':",
         ),
         ("User - 'ann':Fairshare=1\n", "line 1: unknown account (none)"),
         ("a|b|c\n", "dump.cfg: expected the account root"),
-        (ASSOC.replace("|ParentName", "|Other"), "unknown account (none); use sacctmgr show assoc -P with ParentName"),
+        (
+            ASSOC.replace("|ParentName", "|Other"),
+            "unknown account (none); expected a file of `sacctmgr dump`, or the columns ParentName and Account",
+        ),
         ("Account|User|\nroot\n", "line 2: expected 3 columns, found 1"),
         ("", "expected the account root"),
     ],
@@ -184,6 +187,31 @@ def test_errors_of_qos_and_clusters(tmp_path: Path) -> None:
         read_accounts(dump, written(tmp_path, "QOS|Priority\nlow|2\n", "qos.psv"))
     with pytest.raises(InputError, match="No such file"):
         read_accounts(tmp_path / "missing")
+
+
+def test_a_dump_of_slurm_25_has_the_qos_and_limits_of_types_of_gpus(tmp_path: Path) -> None:
+    text = """QOS - 'normal':Description='QOS: a=b':GraceTime=0:Priority=0:UsageFactor=1.000000
+QOS - 'high':Flags='DenyOnLimit':Preempt='normal':PreemptMode='REQUEUE':Priority=9:MaxJobsPU=3:MaxTRESPU=gres/gpu:A=2
+Cluster - 'blue':Fairshare=1:QOS='normal'
+Parent - 'root'
+Account - 'bio':Description='o'brien: x':GrpTRES=cpu=4,gres/gpu:a100=4,gres/gpu:v100=2:GrpJobs=7:QOS+=high
+Parent - 'bio'
+User - 'ann':DefaultAccount='bio':Coordinator='bio':Fairshare=4
+"""
+    accounts = read_accounts(written(tmp_path, text), cluster="blue")
+    assert accounts.knows_qos
+    assert accounts.unsupported == ()
+    high = accounts.qos["high"]
+    assert (high.priority, high.preempts, high.preempt_mode) == (9, frozenset({"normal"}), "requeue")
+    assert high.limits == Limits(max_jobs_per_user=3, max_tres_per_user={"gres/gpu:a": 2})
+    bio = accounts.accounts["bio"]
+    assert bio.limits == Limits(grp_tres={"cpu": 4, "gres/gpu:a100": 4, "gres/gpu:v100": 2}, grp_jobs=7)
+    assert found(accounts, "ann").qos == {"normal", "high"}
+    other = read_accounts(written(tmp_path, text), written(tmp_path, QOS, "qos.psv"), "blue")
+    assert other.qos["high"].priority == 100
+    assert not read_accounts(written(tmp_path, DUMP)).knows_qos
+    with pytest.raises(InputError, match="dump.cfg: QOS high: unknown QOS low in Preempt"):
+        read_accounts(written(tmp_path, text.replace("Preempt='normal'", "Preempt='low'")))
 
 
 def test_unknown_columns_with_values_are_listed_once(tmp_path: Path) -> None:
