@@ -404,10 +404,10 @@ class Nodes:
         self._parts_of: tuple[IntervalSet | None, list[NodePart]] = None, []  # those of the last set
 
     def kinds_of(self, gpu_type: str) -> Sequence[int]:
-        """Return the places of a type of GPU in `gpu_types`; of all types if it is empty."""
+        """Return the places of a type of GPU in `gpu_types`, in any spelling; of all types if it is empty."""
         if not gpu_type:
             return range(len(self.gpu_types))
-        return [place for place, name in enumerate(self.gpu_types) if name == gpu_type]
+        return [place for place, name in enumerate(self.gpu_types) if name.lower() == gpu_type.lower()]
 
     def able(self, request: NodeRequest) -> int:
         """Return the nodes that can run a part of a job if they are idle. O(1) for a request that was seen before."""

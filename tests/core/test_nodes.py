@@ -79,6 +79,10 @@ def four_nodes() -> Nodes:
     return fast_nodes(small + large)
 
 
+def test_types_of_gpus_are_the_same_in_capitals() -> None:
+    assert four_nodes().refusal(as_request({"gpus_per_node": "A100:2"}), 1) is None
+
+
 @pytest.mark.parametrize(
     ("fields", "n", "text"),
     [

@@ -30,6 +30,8 @@ _JOB_ID: Final = re.compile(
     r"(?:\.(?P<step>[^.|,\s][^|,\s]*))?"
 )
 _GPU: Final = re.compile(r"gres/gpu(?::[^=]*)?|gpu(?::[^=:]+)?")
+#: A type, which may begin with a digit (2080ti, 1g.5gb), and a number.
+_TYPED_GPUS: Final = re.compile(r"(?:^|,)(?:gres/)?gpu(?::([^:,(=]+))?[:=]([0-9]{1,9})(?![^,(])")
 
 A_TIME: Final = "seconds since 1970, or a time such as 2024-01-31T12:00:00"
 A_DURATION: Final = "a duration such as 1-12:00:00 or 90:00, or seconds"
@@ -226,18 +228,17 @@ def gpus_of(resources: Mapping[str, str]) -> int | None:
 def gpu_types_of(text: str) -> str | None:
     """Return the types of GPUs in trackable or generic resources, joined by commas; None if some have no type.
 
-    >>> gpu_types_of("cpu=4,gres/gpu:a100=2,gres/gpu=2"), gpu_types_of("gpu:v100:2"), gpu_types_of("gres/gpu=2")
-    ('a100', 'v100', None)
+    >>> gpu_types_of("cpu=4,gres/gpu:1g.5gb=2,gres/gpu=2"), gpu_types_of("gpu:v100:2"), gpu_types_of("gres/gpu=2")
+    ('1g.5gb', 'v100', None)
     """
-    found = re.findall(r"(?:^|,)(gres/)?gpu(?::([A-Za-z][^:,(=]*))?[:=]([0-9]+)", text.lower())
-    counts = {kind: int(n) for _, kind, n in found if int(n)}
+    counts = {kind: int(n) for kind, n in _TYPED_GPUS.findall(text.lower()) if int(n)}
     total = counts.pop("", 0)
     return ",".join(sorted(counts)) if counts and total in {0, sum(counts.values())} else None
 
 
 def gres_gpus_of(text: str) -> int | None:
     """Read generic resources of old versions: `gpu:2` or `gpu:v100:2`, for each node."""
-    counts = [int(n) for n in re.findall(r"(?:^|,)gpu(?::[A-Za-z][^:,(]*)?:([0-9]{1,6})", text)]
+    counts = [int(n) for _, n in _TYPED_GPUS.findall(text)]
     return sum(counts) if counts else None
 
 

@@ -431,6 +431,20 @@ def test_resources_and_gpus() -> None:
         values.resources_of("cpu:4")
 
 
+@pytest.mark.parametrize(
+    ("text", "types", "count"),
+    [
+        ("gpu:2080ti:2", "2080ti", 2),
+        ("gpu:3090:4(S:0-1)", "3090", 4),
+        ("gpu:1g.5gb:3,gpu:a100:1", "1g.5gb,a100", 4),
+        ("craynetwork:1,gpu:2(IDX:0-1)", None, 2),
+        ("gpu:2080ti", None, None),
+    ],
+)
+def test_types_of_gpus_may_begin_with_a_digit(text: str, types: str | None, count: int | None) -> None:
+    assert (values.gpu_types_of(text), values.gres_gpus_of(text)) == (types, count)
+
+
 @pytest.mark.parametrize(("text", "count"), [("4", 4), ("2K", 2048), ("0", 0), ("", None), ("Unknown", None)])
 def test_counts(text: str, count: int | None) -> None:
     assert values.count_of(text) == count
