@@ -90,12 +90,14 @@ class NodeSelection(ABC):
         return tuple(found)
 
     def able(self, request: Request, allowed: int) -> int:
-        """Return the allowed nodes with the cores, memory and features that a job asks for. GPUs do not count. O(1)."""
+        """Return the allowed nodes with the cores, memory, features and GPUs that a job asks for. O(1)."""
         found = self._able.get(request)
         if found is None:
-            on_node = self.request_on_nodes(request)._replace(gpus_per_node=0, gpu_type="")
-            found = self._able[request] = self.machine.able(on_node)
+            found = self._able[request] = self.machine.able(self._asked_of_able(request))
         return allowed & found
+
+    def _asked_of_able(self, request: Request) -> NodeRequest:
+        return self.request_on_nodes(request)
 
     def fewest_nodes(self, request: Request, allowed: int) -> int:
         """Return a number of nodes with less than which a job never fits. O(sizes of nodes).
@@ -199,41 +201,69 @@ def _end_of(job: Held) -> float:
 class LinearSelection(NodeSelection):
     """select/linear: whole nodes."""
 
-    def _n_nodes(self, request: Request, allowed: int) -> int:
-        """Return how many nodes a job needs: as many as asked, and enough for its CPUs."""
-        least = next((n_cpus for n_cpus, nodes in self._by_size if nodes & allowed), 1)
-        return max(request.min_nodes, -(-request.n_cpus // least) if request.n_cpus > least * request.min_nodes else 0)
-
     def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
-        """Return the best fit among runs of consecutive idle nodes. O(nodes)."""
-        idle, n = self.able(request, allowed) & free.idle & ~free.closed, self._n_nodes(request, allowed)
-        if idle.bit_count() < n or (request.max_nodes and n > request.max_nodes):
-            return None
-        return self._best_fit(n, idle)
+        """Return where a job starts on idle nodes, those of low weight first. O(nodes)."""
+        return self._chosen(request, self.able(request, allowed) & free.idle & ~free.closed)
 
-    def _best_fit(self, n: int, idle: int) -> Placement:
+    def _chosen(self, request: Request, idle: int) -> Placement | None:
         usable = 0
-        for group in self.machine.by_weight:  # nodes of low weight first
-            usable |= idle & group
-            if usable.bit_count() >= n:
-                break
-        taken: list[int] = []
-        runs = list(_runs(usable))
+        for group in self.machine.by_weight:
+            if idle & group:
+                usable |= idle & group
+                taken = sorted(self._taken(request, usable))
+                if taken:
+                    return Placement(tuple(taken), tuple(self.machine.nodes[node].n_cores for node in taken))
+        return None
+
+    def _taken(self, request: Request, usable: int) -> list[int]:
+        """Return the nodes that a job takes of some; none if they do not suffice.
+
+        It takes the best fit among runs of consecutive nodes. If the smallest nodes have too few CPUs for it, it takes
+        the largest ones, the last of equal ones first.
+        """
+        sizes = [(n_cpus, nodes & usable) for n_cpus, nodes in self._by_size if nodes & usable]
+        least = sizes[0][0]
+        n, most = max(request.min_nodes, 1), request.max_nodes or usable.bit_count()
+        if len(sizes) > 1 and request.n_cpus > least * n:
+            largest, n_cpus = list[int](), 0
+            ordered = (node for _, nodes in reversed(sizes) for node in reversed(list(members(nodes))))
+            for node in islice(ordered, most):
+                largest.append(node)
+                n_cpus += self.machine.nodes[node].n_cores
+                if len(largest) >= n and n_cpus >= request.n_cpus:
+                    return largest
+            return []
+        n = max(n, -(-request.n_cpus // least))
+        if n > min(usable.bit_count(), most):
+            return []
+        size = len if len(sizes) == 1 else self._n_cpus_in
+        taken, runs = list[int](), list(_runs(usable))
         while len(taken) < n:
             left = n - len(taken)
-            best = min((run for run in runs if len(run) >= left), key=len, default=None) or max(runs, key=len)
+            best = min((run for run in runs if len(run) >= left), key=size, default=None) or max(runs, key=size)
             taken += best[:left]
             runs.remove(best)
-        taken.sort()
-        return Placement(tuple(taken), tuple(self.machine.nodes[node].n_cores for node in taken))
+        return taken
+
+    def _n_cpus_in(self, run: range) -> int:
+        return sum(self.machine.nodes[node].n_cores for node in run)
 
     def _first_fit(self, request: Request, allowed: int, releases: Releases) -> tuple[float, Placement] | None:
-        """Remove running jobs one at a time, until enough nodes are idle. O(log running + nodes), usually."""
-        n, able = self._n_nodes(request, allowed), self.able(request, allowed)
-        n_ended = max(releases.n_ended(n, able), 1)
-        if n_ended > len(releases.jobs) or (request.max_nodes and n > request.max_nodes):
+        """Remove running jobs one at a time, until a job fits.
+
+        O(log running + nodes) if all nodes are equal, else O(nodes log running).
+        """
+        able = self.able(request, allowed)
+        after = max(releases.n_ended(max(self.fewest_nodes(request, able), 1), able), 1)
+        if after > len(releases.jobs):
             return None
-        return releases.ends[n_ended - 1], self._best_fit(n, releases.idle[n_ended] & able)
+        placement = self._chosen(request, releases.idle[after] & able)
+        if placement is None:  # nodes differ, or have GPUs
+            counts = range(len(releases.jobs) + 1)
+            fits = bisect_left(counts, 1, after, key=lambda n: bool(self._chosen(request, releases.idle[n] & able)))
+            if fits < len(counts):
+                after, placement = fits, self._chosen(request, releases.idle[fits] & able)
+        return None if placement is None else (releases.ends[after - 1], placement)
 
     def _start_at(self, end_at: float, now: int) -> float:
         return max(end_at, now + 1)
@@ -257,13 +287,16 @@ class _Set(NamedTuple):
 
 
 class ConsTresSelection(NodeSelection):
-    """select/cons_tres: nodes that are shared by CPUs, memory and GPUs."""
+    """select/cons_tres: nodes that are shared by CPUs, memory and GPUs. `able` does not count GPUs."""
 
     def __init__(self, machine: Nodes, *, counts_memory: bool = True) -> None:
         super().__init__(machine, counts_memory=counts_memory)
         self._base = [(int(node.weight) << _WEIGHT_SHIFT) | _LOW for node in machine.nodes]
         self._weights = self._base.copy()
         self._lowered = 0  # nodes whose weight is not its base
+
+    def _asked_of_able(self, request: Request) -> NodeRequest:
+        return self.request_on_nodes(request)._replace(gpus_per_node=0, gpu_type="")
 
     def reset_weights(self, request: Request, allowed: int) -> None:
         """Forget what tests of jobs with GPUs have done to the weights of the nodes a job can use. O(changed)."""

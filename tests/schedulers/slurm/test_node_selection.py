@@ -272,3 +272,35 @@ def test_linear_takes_light_nodes_first_and_enough_for_all_cpus() -> None:
     assert cluster.choose(min_nodes=3, n_tasks=3, exclusive=True) == {0: 2, 1: 2, 2: 2}
     assert cluster.choose(n_tasks=5, exclusive=True) == {0: 2, 1: 2, 2: 2}
     assert cluster.choose(n_tasks=5, min_nodes=2, max_nodes=2, exclusive=True) is None
+
+
+def test_linear_takes_the_largest_nodes_if_the_smallest_have_too_few_cpus() -> None:
+    cluster = Nodes((4,), (16,), (4,), (8,), (8,), linear=True)
+    assert cluster.choose(n_tasks=10, max_nodes=1, exclusive=True) == {1: 16}
+    assert cluster.choose(n_tasks=20, exclusive=True) == {1: 16, 4: 8}
+    assert cluster.choose(n_tasks=30, min_nodes=2, max_nodes=2, exclusive=True) is None
+    assert cluster.choose(n_tasks=4, exclusive=True) == {0: 4}
+    assert cluster.choose(n_tasks=8, min_nodes=2, exclusive=True) == {0: 4, 1: 16}
+    weighted = Nodes((4, 1), (16, 9), (4, 1), linear=True)
+    assert weighted.choose(n_tasks=6, exclusive=True) == {0: 4, 2: 4}
+    assert weighted.choose(n_tasks=6, max_nodes=1, exclusive=True) == {1: 16}
+
+
+def test_linear_waits_for_a_node_with_enough_cpus_and_gpus() -> None:
+    cluster = Nodes((4, 1, 0), (16, 1, 0), (4, 1, 2), linear=True)
+    held = [cluster.hold(Request(exclusive=True), (node,), (4,), end) for node, end in ((0, 10), (1, 30), (2, 20))]
+    releases = Releases(cluster.free, sorted(held, key=lambda one: one.end_at))
+    for request, expected in (
+        (Request(n_tasks=9, max_nodes=1, exclusive=True), (30, (1,))),
+        (Request(gpus_per_node=1, exclusive=True), (20, (2,))),
+    ):
+        fit = cluster.select.will_run(request, 7, releases, 0)
+        assert fit is not None
+        assert (fit.start_at, fit.placement.nodes) == expected
+    assert cluster.select.will_run(Request(n_tasks=17, max_nodes=1, exclusive=True), 7, releases, 0) is None
+    assert not cluster.select.fits_when_idle(Request(gpus_per_node=3, exclusive=True), 7)
+    equal = Nodes((4, 1, 2), (4, 1, 2), (4, 1, 0), linear=True)
+    held = [equal.hold(Request(exclusive=True), (node,), (4,), 10 + node) for node in range(3)]
+    fit = equal.select.will_run(Request(n_tasks=6, gpus_per_node=1, exclusive=True), 7, Releases(equal.free, held), 0)
+    assert fit is not None
+    assert (fit.start_at, fit.placement.nodes) == (11, (0, 1))
