@@ -282,6 +282,13 @@ def test_changes_replace_parameters_and_options_of_scheduler_parameters(cluster:
             "PriorityFlags=FAIR_TREES",
             "line 2: PriorityFlags=FAIR_TREES: expected known names, found FAIR_TREES; did you mean FAIR_TREE?",
         ),
+        (
+            "PreemptMode=KILL",
+            (
+                "line 2: PreemptMode=KILL: expected known names, found KILL; known are CANCEL, CLUSTER, GANG, OFF, ON, "
+                "PRIORITY, REQUEUE, SUSPEND, WITHIN"
+            ),
+        ),
         ("PriorityCalcPeriod=0", "line 2: PriorityCalcPeriod=0: expected 1 minute or more"),
         (
             "PriorityWeightTRES=CPU",

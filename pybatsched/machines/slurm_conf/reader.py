@@ -253,7 +253,8 @@ def _some_of(known: Iterable[str]) -> Callable[[str], frozenset[str]]:
     def read(text: str) -> frozenset[str]:
         found = frozenset(filter(None, (part.strip().upper() for part in text.split(","))))
         for name in sorted(found - names):
-            raise ValueError(f"known names, found {name}{_nearest(name, names)}")
+            near = _nearest(name, names) or f"; known are {', '.join(sorted(names))}"
+            raise ValueError(f"known names, found {name}{near}")
         return found
 
     return read
