@@ -228,7 +228,7 @@ class _Fields:
     def names(self, name: str) -> frozenset[str] | None:
         """Read a list of names; None for all."""
         text = self.text(name).lower()
-        return None if text in {"", "all"} else frozenset(text.split(","))
+        return None if text in {"", "all"} else frozenset(name.strip() for name in text.split(","))
 
 
 def _integer(text: str) -> int:

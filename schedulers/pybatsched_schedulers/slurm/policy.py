@@ -474,7 +474,7 @@ class Slurm(Policy):
         if n:
             yield f"{quantity(n, 'job')} without a time limit: that of the partition in slurm.conf"
         for one in (*self._conf.unsupported, *self._no_qos, *(self._accounts.unsupported if self._accounts else ())):
-            yield f"{one.name}={one.value} is not simulated: {one.effect}"
+            yield f"{one.name}{'=' if one.value else ''}{one.value} is not simulated: {one.effect}"
 
     def figures(self) -> Mapping[str, float]:
         """Count the starts of both passes, and preemptions."""

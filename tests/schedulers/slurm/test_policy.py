@@ -224,7 +224,12 @@ def test_what_does_not_fit_is_an_error_that_says_what_to_do(
 def test_a_partition_has_a_known_qos_or_a_remark(tmp_path: Path) -> None:
     options = write(tmp_path)
     conf = tmp_path / "slurm.conf"
-    conf.write_text(conf.read_text().replace("Nodes=n1 ", "Nodes=n1 QOS=fast "))
+    text = (
+        conf.read_text()
+        .replace("Nodes=n1 ", "Nodes=n1 QOS=fast ")
+        .replace("PartitionName", "PartitionName=DEFAULT LLN=YES\nPartitionName", 1)
+    )
+    conf.write_text(f"{text}SchedulerParameters=bf_busy_nodes\n")
     workload = Workload().job("a", n=1, s=1, walltime=60, user="ann")
     with pytest.raises(InputError, match="partition express: unknown QOS fast; expected one in .*qos.txt"):
         run_policy("slurm", workload, **options)
@@ -235,6 +240,8 @@ def test_a_partition_has_a_known_qos_or_a_remark(tmp_path: Path) -> None:
     files = ("--slurm-conf", str(conf), "--associations", options["associations"])
     found = run_cli("simulate", "-w", str(log), *files, "-e", str(tmp_path / "out"))
     assert "QOS=fast is not simulated: without a file of `sacctmgr show qos -P`" in found.stderr
+    assert ": bf_busy_nodes is not simulated: " in found.stderr
+    assert found.stderr.count(": LLN=YES is not simulated: ") == 1  # of all partitions
 
 
 @pytest.mark.parametrize("exact", [True, False])
