@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -498,14 +498,11 @@ def _nodes(file: _File, unsupported: list[Unsupported]) -> tuple[NodeSpec, ...]:
                 raise InputError(f"{where}: node {name} is defined twice")
             types = types_of(name)
             is_typed = gpus.keys() == {""} and sum(types.values()) == gpus[""]
-            nodes[name] = _replaced(spec, name, types if is_typed else gpus, is_up=spec.is_up and name not in down)
+            is_up = spec.is_up and name not in down
+            nodes[name] = replace(spec, name=name, gpus=types if is_typed else gpus, is_up=is_up)
     if not nodes:
         raise InputError(f"{file.path}: expected a line NodeName=...")
     return tuple(nodes[name] for name in sorted(nodes, key=_by_numbers))
-
-
-def _replaced(spec: NodeSpec, name: str, gpus: Mapping[str, int], *, is_up: bool) -> NodeSpec:
-    return NodeSpec(name, spec.n_cpus, spec.memory_mb, gpus, spec.weight, spec.features, spec.threads_per_core, is_up)
 
 
 # --- partitions ---
