@@ -21,6 +21,7 @@ from pybatsched.runs.spec import MachineSpec, WorkloadSpec
 from pybatsched.runs.workloads import (
     Jobs,
     Sizing,
+    changed,
     check_formats,
     how_read,
     in_hosts,
@@ -34,11 +35,9 @@ from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
-from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shaken
 from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.start_rules import without_rules
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import weekly
 
@@ -225,8 +224,7 @@ class _Preparation:
 
     def _read(self) -> Iterator[_Labelled]:
         for label, workload in self._loaded():
-            read = without_rules(workload)[0] if self._spec.ignore_eligibility else workload
-            read = with_feedback(read) if self._spec.feedback else read
+            read = changed(self._spec, workload)[0]
             name = ", ".join(filter(None, (self._spec.file or self._table.name, label.removeprefix("-"))))
             yield label, read if self._table.merge else self._in_hosts(read, name, self._sources, label)
 

@@ -41,6 +41,7 @@ from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.prepare import scale_load
 from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.start_rules import without_rules
 from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ READ_OPTIONS: Final = {
     "min_runtime": None,
     "unknown_runtime": None,
     "running_at_start": False,
+    "ignore_eligibility": False,
+    "feedback": False,
 }
 
 
@@ -320,7 +323,9 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     walltimes = str(given["walltimes"] or "requested")
     Walltimes.parse(walltimes, f"{prefix}_summary.json: walltimes: ")
     found = {f"w{i}": load(path, walltimes=walltimes, **how) for i, path in enumerate(paths)}
-    if summary.get("feedback") is True:
+    if given["ignore_eligibility"] is True:
+        found = {name: without_rules(workload)[0] for name, workload in found.items()}
+    if given["feedback"] is True:
         found = {name: with_feedback(workload) for name, workload in found.items()}
     factor = _above_zero(prefix, "scale_load", given["scale_load"])
     return found if factor is None else {name: scale_load(workload, factor) for name, workload in found.items()}

@@ -33,7 +33,8 @@ _IN_WORDS: Final[Mapping[str, str]] = {
     "Slurm": "a log of Slurm",
     "table": "a table",
 }
-_ALL_LOGS: Final = ("SWF", "Slurm", "table")
+_ALL_LOGS: Final = tuple(kind for kind in _IN_WORDS if kind != "Batsim JSON")
+_RECORDS: Final = tuple(kind for kind in _ALL_LOGS if kind != "SWF")
 #: Settings that apply to logs of some formats only.
 _FORMATS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "lenient": _ALL_LOGS,
@@ -42,10 +43,16 @@ _FORMATS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "run_times": _ALL_LOGS,
     "memory_unit": ("SWF",),
     "unknown_runtime": ("SWF",),
-    "size_in": ("Slurm", "table"),
-    "timezone": ("Slurm", "table"),
+    "size_in": _RECORDS,
+    "timezone": _RECORDS,
     "running_at_start": _ALL_LOGS,
 }
+#: Settings with another key in summaries: `n_procs` there is the machine of the run.
+_OTHER_KEYS: Final[Mapping[str, str]] = {"format": "log_format", "n_procs": "n_procs_of_workload"}
+#: Settings that are not keys of summaries: the selection is one key, and the factor of the load is known later.
+_NOT_KEPT: Final = frozenset(
+    ("file", "begin", "end", "warm_up", "cool_down", "window_clock", "max_jobs", "partitions", "load", "scale_load")
+)
 
 
 class Jobs(msgspec.Struct, frozen=True):
@@ -136,13 +143,21 @@ def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False
     rules = () if report is None else report.rule_counts.values()
     notes = [f"{spec.file}: {quantity(one.count, 'job') + ': ' if one.places else ''}{one.rule}" for one in rules]
     notes += [text] if (text := window_note(spec, workload)) else []
+    workload, changes = changed(spec, workload)
+    notes += [f"{spec.file}: {text}" for text in changes]
+    return Jobs(workload, spec.file, how_read(spec, n_workloads), files.digest_of(spec.file), is_from_log, notes)
+
+
+def changed(spec: WorkloadSpec, workload: Workload) -> tuple[Workload, list[str]]:
+    """Return a workload with the changes of jobs that settings ask for, and a note about each. O(jobs)."""
+    notes = []
     if spec.ignore_eligibility:
         workload, n_ignored = without_rules(workload)
-        notes.append(f"{spec.file}: {ignored_note(n_ignored)}")
+        notes.append(ignored_note(n_ignored))
     if spec.feedback:
         workload = with_feedback(workload)
-        notes.append(f"{spec.file}: {feedback_note(workload)}")
-    return Jobs(workload, spec.file, how_read(spec, n_workloads), files.digest_of(spec.file), is_from_log, notes)
+        notes.append(feedback_note(workload))
+    return workload, notes
 
 
 def window_note(spec: WorkloadSpec, workload: Workload) -> str:
@@ -159,20 +174,13 @@ def window_note(spec: WorkloadSpec, workload: Workload) -> str:
 
 def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
     """Return the settings by which a file was read, as in summaries. `metrics.saved_runs` reads it again with them."""
-    names = {"memory_unit": "memory_unit", "size_in": "size_in", "timezone": "timezone", "format": "log_format"}
-    names |= {name: name for name in ("size", "run_times", "min_runtime", "unknown_runtime")}
-    names["n_procs"] = "n_procs_of_workload"  # `n_procs` is the machine of the run
-    found: dict[str, Any] = {"walltimes": spec.walltimes}
-    found |= {key: value for name, key in names.items() if (value := getattr(spec, name)) is not None}
-    if found.get("memory_unit") == DEFAULT_MEMORY_UNIT:
+    given = {_OTHER_KEYS.get(name, name): value for name, value in spec.changed() if name not in _NOT_KEPT}
+    found = {"walltimes": spec.walltimes, **given}
+    if spec.memory_unit == DEFAULT_MEMORY_UNIT:
         del found["memory_unit"]
     found |= {} if spec.mapping is None else {"mapping": str(Path(spec.mapping).resolve())}
     chosen = selection_of(spec, n_workloads).as_json()
-    found |= {"selection": chosen} if chosen else {}
-    found |= {"feedback": True} if spec.feedback else {}
-    found |= {"running_at_start": True} if spec.running_at_start else {}
-    found |= {"ignore_eligibility": True} if spec.ignore_eligibility else {}
-    return found | ({"lenient": True} if spec.lenient else {})
+    return found | ({"selection": chosen} if chosen else {})
 
 
 class Sizing(NamedTuple):

@@ -119,6 +119,7 @@ def test_different_inputs_are_reported(base: Path) -> None:
     code, _, output = compare(base, summary() | {"memory_unit": "MB"})  # a summary without a unit means KB
     assert (code, "the two runs have different inputs: memory_unit" in output) == (0, True)
     assert "different inputs" not in compare(base, summary() | {"memory_unit": "KB"})[2]
+    assert "different inputs: feedback" in compare(base, summary() | {"feedback": True})[2]
 
 
 @pytest.mark.parametrize(

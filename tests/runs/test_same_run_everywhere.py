@@ -21,14 +21,19 @@ from support.examples import examples
 import pybatsched as pb
 from pybatsched.campaign.all_cells import points_of
 from pybatsched.campaign.one_cell import run_cell
+from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.cli import main
 from pybatsched.gym import SchedulingEnv, in_queue_order
+from pybatsched.metrics.saved_runs import READ_OPTIONS, workloads_of
+from pybatsched.runs import workloads
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import Checked
 from pybatsched.simulator.failure_events import FailureModel
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: Nodes of 4 cores, one of them in another rack.
@@ -363,6 +368,61 @@ def check(run: Described) -> None:
         for text in command.warnings:  # each form spells settings in its own way
             assert text[:40] in printed
             assert any(text[:40] in one for one in shown)
+
+
+#: A value of each setting of workloads that changes the jobs of a log in SWF.
+OF_JOBS: Final[dict[str, Any]] = {
+    "walltimes": "exact",
+    "format": "swf",
+    "size": "larger",
+    "run_times": "cut",
+    "memory_unit": "MB",
+    "min_runtime": 5,
+    "unknown_runtime": 7,
+    "lenient": True,
+    "n_procs": 9,
+    "partitions": ["2"],
+    "begin": 15,
+    "end": 50,
+    "warm_up": 20,
+    "cool_down": 20,
+    "window_clock": "log",
+    "max_jobs": 2,
+    "feedback": True,
+    "running_at_start": True,
+    "ignore_eligibility": True,
+}
+#: Settings of tables, and those that the machine of a run is needed for.
+OF_OTHERS: Final = {"file", "mapping", "size_in", "timezone", "load", "scale_load"}
+
+
+@pytest.mark.parametrize("name", OF_JOBS)
+def test_each_setting_gives_a_campaign_the_jobs_of_a_run(name: str, tmp_path: Path) -> None:
+    """Also when the run is read again by its summary; and other jobs than without it, where the log shows that."""
+    assert OF_JOBS.keys() | OF_OTHERS == WorkloadSpec.settings().keys()
+    rows = [
+        logs.line(n, 10 * n, wait=n % 3, run=(-1, 0, 30)[n % 3], allocated=2, requested=3, requested_s=20, user=n % 2,
+                  requested_kb=5000, partition=1 + n % 2, preceding=2 if n == 8 else -1)
+        for n in range(1, 13)
+    ]  # fmt: skip
+    log = logs.log(tmp_path, *rows, "x" if name == "lenient" else "", header="; MaxProcs: 8\n")
+    if name == "ignore_eligibility":
+        log = logs.sacct(tmp_path, logs.sacct_line(Eligible=str(logs.SACCT_ZERO + 9), Start=str(logs.SACCT_ZERO + 9)))
+    needs: dict[str, Any] = {"begin": 15} if name in {"window_clock", "running_at_start"} else {}
+    given = needs | {name: OF_JOBS[name]}
+    table = WorkloadTable.model_validate({"name": "log", "file": log.name, **given})
+    (ready,) = Preparer(tmp_path / "prepared", [tmp_path]).prepare(table, seed=0)
+    prepared = batsim4.read(ready.path)
+    found = workloads.read(WorkloadSpec(**given, file=str(log)))
+    read, how = found.workload, dict(found.how or {})
+    assert (list(prepared.jobs), prepared.n_procs) == (list(read.jobs), read.n_procs)
+    assert how.keys() <= {*READ_OPTIONS, "n_procs_of_workload"}
+    inputs = {"workloads": [{"file": str(log), "sha256": found.digest}]}
+    (again,) = workloads_of("", json.loads(json.dumps({**how, "inputs": inputs}))).values()
+    assert list(again.jobs) == list(read.jobs)
+    if name not in {"lenient", "format"}:
+        usual = workloads.read(WorkloadSpec(**needs, file=str(log))).workload
+        assert (list(usual.jobs), usual.n_procs) != (list(read.jobs), read.n_procs)
 
 
 @examples(20)

@@ -26,9 +26,7 @@ from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
-from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.start_rules import ignored_note, without_rules
 from pybatsched.workload.weeks import WeekChoice, range_of, weekly
 
 SUMMARY: Final = "Convert a log to a workload, or select jobs of a workload."
@@ -193,22 +191,15 @@ def _changes(args: argparse.Namespace) -> list[Change]:
     spec = arguments.workload_spec(args)
     n_procs = None if platform is None else platform.n_procs
     scaled = [partial(_scaled, spec, n_procs)] if spec.scales_load else []
-    feedback: list[Change] = [_with_feedback] if args.feedback else []
-    ignored: list[Change] = [_without_rules] if args.ignore_eligibility else []
-    return [*ignored, *feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
+    changed = partial(_changed, spec)
+    return [changed, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
 
 
-def _without_rules(workload: Workload, report: Report) -> tuple[Workload, Report]:
-    made, n_ignored = without_rules(workload)
-    report.note(ignored_note(n_ignored))
-    made.about["report"] = report.as_json()
-    return made, report
-
-
-def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report]:
-    made = with_feedback(workload)
-    report.note(feedback_note(made))
-    made.about["report"] = report.as_json()
+def _changed(spec: WorkloadSpec, workload: Workload, report: Report) -> tuple[Workload, Report]:
+    made, notes = workloads.changed(spec, workload)
+    for text in notes:
+        report.note(text)
+        made.about["report"] = report.as_json()
     return made, report
 
 
