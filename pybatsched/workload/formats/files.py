@@ -282,7 +282,7 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
 
 
 #: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
-SETS: Final = ("pm100", "fdata", "eagle", "supercloud", "alcf", "lumos", "helios", "philly")
+SETS: Final = tuple(sorted(file.stem for file in Path(__file__).parents[1].glob("logs/tables/*.toml")))
 Format = Literal["Batsim JSON", "SWF", "Slurm", "table"]
 #: Names of formats on the command line: of readers, and of public sets, most of which are tables.
 FORMATS: Final[Mapping[str, Format]] = {

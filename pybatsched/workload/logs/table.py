@@ -97,7 +97,7 @@ class LogTable:
     @property
     def has_records(self) -> bool:
         """Whether the rows are records of a batch system, with times since 1970, states and several sizes."""
-        return self.format in {"Slurm", "table"}
+        return self.format != "SWF"
 
     @property
     def known_procs(self) -> int | None:
