@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
@@ -11,7 +11,6 @@ from typing import Final, get_args
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
-from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.saved_runs import SavedRun, common_tau_s, read_latest
 from pybatsched.report import campaign_charts, chart_style
@@ -21,22 +20,17 @@ from pybatsched.report.charts import KINDS, ColorOption, PlotOptions, draw
 from pybatsched.report.lines import policies_of, renamed
 from pybatsched.report.provenance import labels_of, relabelled
 
+
+def _listed(charts: Mapping[str, str]) -> str:
+    return "\n".join(f"  {name:<15}{about}" for name, about in charts.items())
+
+
 EPILOG: Final = f"""\
 charts:
-  gantt          which job ran when and where, of one run
-  utilisation    processors in use over time, a panel for each run or policy
-  resources      shares of processors, memory and GPUs in use over time, of one run on nodes
-  queue          waiting jobs over time
-  cdf            share of jobs up to each value of a measure
-  boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
+{_listed({name: one.about for name, one in KINDS.items()})}
 
 charts of a campaign, by its directory, as on its page:
-  boxes          a figure of its table for each value of the options, by family of workloads
-  ratios         ratios of the figure to a baseline on the same workload, platform and seed
-  means          means of the figure with {LEVEL_TEXT} confidence intervals, by Student's t over weeks or seeds
-  mean-ratios    means of the ratios
-  differences    each policy minus the baseline, with intervals by paired bootstrap (docs/experiments.md)
-  sweep          means over the offered load, a line for each policy, of a campaign with `load = [...]`
+{_listed(campaign_charts.KINDS)}
 
 examples:
   pybatsched plot gantt out/easy --from 3d --to 5d --output gantt.pdf

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.campaign.tune import Trial
 from pybatsched.errors import InputError, did_you_mean, quantity, setting
+from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Charts of a campaign by name, those of ratios to a baseline, and those of boxes. The others show means.
-KINDS: Final = ("boxes", "ratios", "means", "mean-ratios", "sweep", "differences")
+#: Charts of a campaign by name, with what they show.
+KINDS: Final[Mapping[str, str]] = {
+    "boxes": "a figure of its table for each value of the options, by family of workloads",
+    "ratios": "ratios of the figure to a baseline on the same workload, platform and seed",
+    "means": f"means of the figure with {LEVEL_TEXT} confidence intervals, by Student's t over weeks or seeds",
+    "mean-ratios": "means of the ratios",
+    "differences": "each policy minus the baseline, with intervals by paired bootstrap (docs/experiments.md)",
+    "sweep": "means over the offered load, a line for each policy, of a campaign with `load = [...]`",
+}
+#: Those of ratios to a baseline, and those of boxes. The others show means.
 _OF_RATIOS: Final = ("ratios", "mean-ratios")
 _OF_BOXES: Final = ("boxes", "ratios")
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below

@@ -50,8 +50,6 @@ _BLOCKED: Final = {
     gantt.RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
     gantt.DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
 }
-_FIXED_SCALE: Final = ("gantt", "utilisation", "resources")  # charts whose axis of values is always linear
-_OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
 #: Colours of waits, and the part of the map that is used: its lightest colours look like idle processors.
 _WAITS, _WAITS_PART = "viridis_r", (0.1, 1.0)
 _LINEAR_WAIT_S: Final = 60.0  # shorter waits are almost the same colour
@@ -88,7 +86,7 @@ class PlotOptions(NamedTuple):
 
 
 def chart_of(kind: str, runs: Sequence[SavedRun], options: PlotOptions | None = None) -> Figure:
-    """Return a chart of runs: gantt, utilisation, resources, queue, cdf or boxes. Raises InputError."""
+    """Return a chart of runs, one of `KINDS`. Raises InputError."""
     return _drawn(kind, runs, options or PlotOptions())[0]
 
 
@@ -98,7 +96,7 @@ def draw(kind: str, runs: Sequence[SavedRun], path: str | Path, options: PlotOpt
     figure, summary = _drawn(kind, runs, options)
     chart_style.write(figure, path)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
-    limits = (options.begin_s, options.end_s) if kind in _OF_JOBS else (None, None)
+    limits = (options.begin_s, options.end_s) if KINDS[kind].is_of_jobs else (None, None)
     n_jobs = sum(run.jobs.submitted_in(*limits).frame.height for run in runs)
     shown = durations.span_text(options.begin_s, options.end_s)
     on_axis = ", on a logarithmic axis" if summary.is_log else ""
@@ -109,16 +107,17 @@ def _drawn(kind: str, runs: Sequence[SavedRun], options: PlotOptions) -> tuple[F
     """Return a chart and its description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
-    if kind in {"gantt", "resources"} and len(runs) != 1:
+    chosen = KINDS[kind]
+    if chosen.is_of_one_run and len(runs) != 1:
         raise InputError(f"{kind}: expected one run, found {len(runs)}")
-    if options.scale != "auto" and kind in _FIXED_SCALE:
-        kinds = ", ".join(name for name in KINDS if name not in _FIXED_SCALE)
+    if options.scale != "auto" and not chosen.has_scale:
+        kinds = ", ".join(name for name, one in KINDS.items() if one.has_scale)
         raise InputError(f"{setting('scale')}: expected one of the charts {kinds}")
     if options.color != "auto" and kind != "gantt":
         raise InputError(f"{setting('color')}: works only with the chart gantt, not with {kind}")
     with chart_style.style(options.width):
         figure = chart_style.new_figure(options.width, 1.0)
-        summary = KINDS[kind](figure, runs, options)
+        summary = chosen.draw(figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
             size = chart_style.font_size(figure)
@@ -369,12 +368,34 @@ def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequenc
         patch.set_facecolor(color)
 
 
+class ChartKind(NamedTuple):
+    """A chart: what it shows, how it is drawn, and what it can show.
+
+    `has_scale`: its axis of values may be logarithmic. `is_of_jobs`: it shows a measure of jobs.
+    """
+
+    about: str
+    draw: Callable[[Any, Sequence[SavedRun], PlotOptions], PlotSummary]
+    has_scale: bool = False
+    is_of_jobs: bool = False
+    is_of_one_run: bool = False
+
+
 #: Charts by name.
-KINDS: Final[dict[str, Callable[[Any, Sequence[SavedRun], PlotOptions], PlotSummary]]] = {
-    "gantt": _draw_gantt,
-    "utilisation": _draw_utilisation,
-    "resources": _draw_resources,
-    "queue": _draw_queue,
-    "cdf": _draw_cdf,
-    "boxes": _draw_boxes,
+KINDS: Final[dict[str, ChartKind]] = {
+    "gantt": ChartKind("which job ran when and where, of one run", _draw_gantt, is_of_one_run=True),
+    "utilisation": ChartKind("processors in use over time, a panel for each run or policy", _draw_utilisation),
+    "resources": ChartKind(
+        "shares of processors, memory and GPUs in use over time, of one run on nodes",
+        _draw_resources,
+        is_of_one_run=True,
+    ),
+    "queue": ChartKind("waiting jobs over time", _draw_queue, has_scale=True),
+    "cdf": ChartKind("share of jobs up to each value of a measure", _draw_cdf, has_scale=True, is_of_jobs=True),
+    "boxes": ChartKind(
+        "quartiles of a measure, whiskers at 5 and 95 per cent, means marked",
+        _draw_boxes,
+        has_scale=True,
+        is_of_jobs=True,
+    ),
 }

@@ -95,5 +95,5 @@ def test_the_confidence_level_is_defined_in_one_place() -> None:
     assert f"{100 * LEVEL:g} %" == LEVEL_TEXT
     own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TEXT} " in path.read_text()]
     assert own == []
-    for place in ("report/campaign/page.py", "cli/plot.py"):
+    for place in ("report/campaign/page.py", "report/campaign_charts.py"):
         assert "{LEVEL_TEXT}" in (ROOT / "pybatsched" / place).read_text()

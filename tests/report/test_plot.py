@@ -224,7 +224,7 @@ def test_queues_differ_without_colours_and_span_the_axis(place: Path) -> None:
 
     drawn = Figure()
     runs = [read_run(str(place / name)) for name in ("days", "minutes", "crowd")]
-    KINDS["queue"](drawn, runs, PlotOptions("wait_s"))
+    KINDS["queue"].draw(drawn, runs, PlotOptions("wait_s"))
     lines: Any = drawn.axes[0].get_lines()
     assert len({line.get_linestyle() for line in lines}) == 3
     for line in lines:
@@ -242,7 +242,7 @@ def test_a_gantt_chart_has_the_colours_of_the_page_and_names_its_run(tmp_path: P
     simulated(tmp_path, "both", [(0, 2, 100.0), (1, 2, 10.0), (2, 1, 5.0)])
     run = read_run(str(tmp_path / "both"))
     drawn = Figure()
-    KINDS["gantt"](drawn, [run], PlotOptions("wait_s"))
+    KINDS["gantt"].draw(drawn, [run], PlotOptions("wait_s"))
     assert drawn.axes[0].get_title(loc="left") == "both"
     (bars,) = drawn.axes[0].collections
     colors: Any = bars.get_facecolor()
