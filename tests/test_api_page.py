@@ -133,8 +133,12 @@ def test_the_file_of_examples_runs() -> None:
     runpy.run_path(str(ROOT / "examples" / "policy_api.py"))
 
 
-def test_policies_in_the_file_of_examples_exist() -> None:
-    shown = re.findall(r"^\| `[^|]*\| `(\w+)` \|", PAGE.partition("use the other decisions:")[2], flags=re.MULTILINE)
-    there = re.findall(r"^class (\w+)", EXAMPLES[-1], flags=re.MULTILINE)
-    assert len(shown) == 9
-    assert set(shown) <= set(there)
+def test_the_page_names_an_example_of_each_decision() -> None:
+    """In the code of the page, or in its table of policies in the file of examples."""
+    table = PAGE.partition("use the other decisions:")[2].partition("## ")[0]
+    rows = re.findall(r"^\| (`[^|]*) \| `(\w+)` \|", table, flags=re.MULTILINE)
+    assert {policy for _, policy in rows} <= set(re.findall(r"^class (\w+)", EXAMPLES[-1], flags=re.MULTILINE))
+    in_table = {name for names, _ in rows for name in re.findall(r"\w+", names)}
+    of_page = {name for name in DECISIONS if any(re.search(rf"\b{name}\(", example) for example in OF_PAGE)}
+    assert DECISIONS - of_page - in_table == {"Decision", "UnknownDecision"}
+    assert in_table <= DECISIONS

@@ -205,7 +205,8 @@ def read_study(name: str) -> Study:
         folder = resources.files(package)
         texts = {file: folder.joinpath(file).read_text(encoding="utf-8") for file in _FILES}
     except (ImportError, OSError) as error:
-        raise InputError(f"study {name} ({package}): expected a package with {', '.join(_FILES)}: {error}") from None
+        expected = f"expected a package with {', '.join(_FILES)} (in its package-data)"
+        raise InputError(f"study {name} ({package}): {expected}: {error}") from None
     content = _parsed(texts["study.toml"], f"{name}/study.toml", parse_float=Decimal)
     campaigns = [spec_of(_parsed(texts[file], f"{name}/{file}"), f"{name}/{file}") for file in _FILES[:2]]
     if missing := [key for key in ("title", "about", "claim", "quick") if key not in content]:
