@@ -396,10 +396,13 @@ OF_JOBS: Final[dict[str, Any]] = {
 OF_OTHERS: Final = {"file", "mapping", "size_in", "timezone", "load", "scale_load"}
 
 
+def test_all_settings_of_workloads_are_listed() -> None:
+    assert WorkloadSpec.settings().keys() - OF_OTHERS == OF_JOBS.keys(), "add the setting to OF_JOBS"
+
+
 @pytest.mark.parametrize("name", OF_JOBS)
 def test_each_setting_gives_a_campaign_the_jobs_of_a_run(name: str, tmp_path: Path) -> None:
     """Also when the run is read again by its summary; and other jobs than without it, where the log shows that."""
-    assert OF_JOBS.keys() | OF_OTHERS == WorkloadSpec.settings().keys()
     rows = [
         logs.line(n, 10 * n, wait=n % 3, run=(-1, 0, 30)[n % 3], allocated=2, requested=3, requested_s=20, user=n % 2,
                   requested_kb=5000, partition=1 + n % 2, preceding=2 if n == 8 else -1)
