@@ -166,7 +166,7 @@ class Slurm(Policy):
         try:
             record = self._record_maker.record(job, math.floor(now))
         except SubmissionError as error:
-            self._refused.append(RejectJob(job.id, reason=str(error)))
+            self._refused.append(RejectJob(job.id, reason=error.reason))
             return
         reason = self._controller.refused_by(record)
         if reason:

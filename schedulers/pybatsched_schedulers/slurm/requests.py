@@ -45,19 +45,22 @@ class SlurmFields(JobFields):
 
 
 class SubmissionError(Exception):
-    """A job that Slurm does not accept at submission, with its reason."""
+    """A job that Slurm does not accept at submission: its reason, and the name that is not accepted."""
+
+    def __init__(self, reason: str, name: str) -> None:
+        self.reason = f"{reason} ({{}})", name
 
 
 def _check_access(partition: sc.Partition, account: str, qos: str) -> None:
     """Check that the jobs of an account and QOS may use a partition. Jobs without account or QOS may use it."""
     if not partition.is_up:
-        raise SubmissionError("PartitionDown")
+        raise SubmissionError("PartitionDown", partition.name)
     for name, allowed, denied, reason in (
         (account, partition.allow_accounts, partition.deny_accounts, "InvalidAccount"),
         (qos, partition.allow_qos, partition.deny_qos, "InvalidQOS"),
     ):
         if name and (name in denied if allowed is None else name not in allowed):
-            raise SubmissionError(reason)
+            raise SubmissionError(reason, f"{name} in partition {partition.name}")
 
 
 def _within(request: Request, partition: sc.Partition, flags: frozenset[str]) -> Request:
@@ -65,7 +68,7 @@ def _within(request: Request, partition: sc.Partition, flags: frozenset[str]) ->
     least = 0 if "partitionminnodes" in flags else partition.min_nodes
     most = 0 if "partitionmaxnodes" in flags else partition.max_nodes
     if (most and request.min_nodes > most) or (request.max_nodes and request.max_nodes < least):
-        raise SubmissionError("PartitionNodeLimit")
+        raise SubmissionError("PartitionNodeLimit", partition.name)
     if most and (not request.max_nodes or request.max_nodes > most):
         request = request._replace(max_nodes=most)
     return request._replace(min_nodes=max(request.min_nodes, least))
@@ -95,7 +98,7 @@ class RecordMaker:
         association, qos = self._association(user, account, partitions[0], str(fields.get("qos") or ""))
         limit_s = None if fields.get("time_limit") else job.requested
         if fields.get("reservation"):  # those of this run are started by the engine
-            raise SubmissionError("InvalidReservation")
+            raise SubmissionError("InvalidReservation", str(fields["reservation"]))
         if limit_s is None:
             self.n_without_limit += 1
             is_unlimited = fields.get("time_limit") == "UNLIMITED"
@@ -109,7 +112,7 @@ class RecordMaker:
             try:
                 _check_access(one, *names)
                 if limit_s > one.max_time_s and "partitiontimelimit" not in flags:
-                    raise SubmissionError("PartitionTimeLimit")
+                    raise SubmissionError("PartitionTimeLimit", one.name)
                 choices.append((one, _within(self._request(job, one), one, flags)))
             except SubmissionError as error:
                 refused.append(error)
@@ -141,12 +144,12 @@ class RecordMaker:
             return None, None
         association = accounts.find(user, account, partition.name)
         if association is None and "associations" in enforced:
-            raise SubmissionError("InvalidAccount")
+            raise SubmissionError("InvalidAccount", f"user {user}{account and f' in account {account}'}")
         name = qos_name or (association.default_qos if association else "") or "normal"
         qos = accounts.qos.get(name)
         permitted = association.qos if association is not None else frozenset()
         if "qos" in enforced and (qos is None or (permitted and name not in permitted)):
-            raise SubmissionError("InvalidQOS")
+            raise SubmissionError("InvalidQOS", f"{name} for user {user}")
         return association, qos
 
     def _default_limit_s(self, partition: sc.Partition, qos: Qos | None, association: Association | None) -> float:
@@ -163,7 +166,7 @@ class RecordMaker:
         named = [name for name in names.split(",") if name] or ([default.name] if default else [])
         found = [self._conf.partitions[name] for name in named if name in self._conf.partitions]
         if not found:
-            raise SubmissionError("PartitionName")
+            raise SubmissionError("PartitionName", names or "none is named, and none is the default")
         return sorted(found, key=lambda one: -one.tier)
 
     def _request(self, job: Job, partition: sc.Partition) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,23 @@ def test_jobs_are_rejected_with_slurms_reasons(tmp_path: Path) -> None:
     found = both(workload, tmp_path, most_cpus=9)
     states = [found.jobs[f"w0!{i}"].final_state for i in range(len(plan))]
     assert states == ["REJECTED"] * 5 + ["COMPLETED_SUCCESSFULLY"]
+
+
+def test_the_reasons_of_rejected_jobs_name_what_is_not_accepted(tmp_path: Path) -> None:
+    options, log = write(tmp_path), tmp_path / "sacct.txt"
+    rows = ("eve|lab|batch|low", "ann|lab|x|low", "ann|lab|batch|odd", "ben|lab|batch|low")
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|1|COMPLETED"
+    lines = [f"{number}|{row}|{times}" for number, row in enumerate(rows)]
+    log.write_text("\n".join(["JobID|User|Account|Partition|QOS|Submit|Start|End|NCPUS|State", *lines, ""]))
+    files = ("--slurm-conf", options["slurm_conf"], "--associations", options["associations"], "--qos", options["qos"])
+    found = run_cli(
+        "simulate", "-w", str(log), *files, "-o", "AccountingStorageEnforce=qos", "-e", str(tmp_path / "out")
+    )
+    assert re.findall("first reason: (.*)", found.stdout) == [
+        "InvalidAccount (user eve in account lab)",
+        "PartitionName (x)",
+        "InvalidQOS (odd for user ann)",
+    ]
 
 
 def test_usage_of_sshare_counts_from_the_beginning(tmp_path: Path) -> None:
