@@ -81,8 +81,9 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     jobs = JobResults.of(records, NodeUse.of_summary("the summary", content, records, cut))
     n_procs = built.scenario.platform.n_procs
     each = {key: figures_of_each(jobs, key, spec.tau_s) for key in cell["each"]}
-    cites: dict[str, Any] = {name: content[name] for name in ("versions", "clock", "origins") if name in content}
-    cites["policy"] = {name: content["policy"][name] for name in ("name", "references") if name in content["policy"]}
+    cites: dict[str, Any] = {
+        name: content[name] for name in ("versions", "clock", "origins", "inputs", "policy") if name in content
+    }
     return {
         "cites": cites,
         "figures": figures_of_run(jobs, n_procs, spec.tau_s, content),

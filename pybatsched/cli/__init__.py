@@ -39,7 +39,7 @@ _COMMANDS: Final = {
     "policies": "List the installed policies, or show one with its options.",
     "replay": "Run a journal's policy again and report the first difference.",
     "explain": "Show the history of a job from a journal: why it waited, started, was requeued and ended.",
-    "cite": "Print what to cite in BibTeX: pybatsched, and the logs, policies and studies that runs used.",
+    "cite": "Print what to cite in BibTeX: pybatsched, and what runs used, such as logs, machines and policies.",
 }
 
 #: Commands whose module has another name.

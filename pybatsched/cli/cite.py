@@ -1,4 +1,4 @@
-"""Print what to cite in BibTeX: pybatsched, and the logs, policies and studies that runs used."""
+"""Print what to cite in BibTeX: pybatsched, and the logs, machines, policies, predictors and studies of runs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import msgspec
 from pybatsched.campaign import studies
 from pybatsched.campaign.store import Store
 from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.machines.names import machine_name, variant_of
 from pybatsched.metrics.compare.comparison import read_summary
-from pybatsched.policies import registry
+from pybatsched.policies import predictions, registry
 from pybatsched.version import AUTHORS, TITLE, YEAR, __version__
 from pybatsched.workload.origins import references_of
 
 EPILOG: Final = """\
 examples:
   pybatsched cite                             the entry of this version
-  pybatsched cite out/easy out/conservative   and those of the logs and policies of two runs
+  pybatsched cite out/easy out/conservative   and those of the logs, machines and policies of two runs
   pybatsched cite out/backfilling             the same for a campaign or a reproduced study
 
 A run is the prefix of its files (the value of -e), a campaign is its directory. Lines that start with % say what an
@@ -90,6 +91,7 @@ class _UsedPolicy(msgspec.Struct):
     """The policy of a run; `references` are those of a policy in a file."""
 
     name: str
+    options: dict[str, Any] = {}
     references: list[str] | None = None
 
 
@@ -147,11 +149,15 @@ class _Cited:
         if used.policy is not None:
             name, own = used.policy.name, used.policy.references
             self.add(f"policy {name}", _references_of(name) if own is None else own)
-        for origin in used.origins:
+            for predictor, entries in predictions.references_of(str(used.policy.options.get("predict"))).items():
+                self.add(f"predictor {predictor}", entries)
+        for platform in used.inputs.get("platform", ()):
+            name = platform.get("file", "")
+            if found := variant_of(machine_name(name)):
+                self.add(f"machine {found[0].name}", _entries_of(found[0].references))
+        files = [file.get("file", "") for file in used.inputs.get("workloads", ())]
+        for origin in used.origins or files:  # versions before 1.0 kept known origins only
             self.add(f"workload {origin}", references_of(origin))
-        if not used.origins:
-            for file in used.inputs.get("workloads", ()):
-                self.add(f"workload {file.get('file')}", [])
 
     def add_campaign(self, folder: str) -> None:
         """Add what the cells of a campaign used, and the study that it belongs to."""
@@ -159,11 +165,18 @@ class _Cited:
         manifest = store.manifest()
         words = str(manifest.get("command", "")).split()
         if words[1:2] == ["reproduce"] and (name := "".join(words[2:3])) in studies.names():
-            cites = studies.read_study(name).references
-            entries = [[one] if one.startswith("@") else _references_of(one) for one in cites]
-            self.add(f"study {name}", (entry for some in entries for entry in some))
+            self.add(f"study {name}", _entries_of(studies.read_study(name).references))
         for address, result in store.results(point["address"] for point in manifest["points"]).items():
             self.add_run(f"{folder}/cells/{address}.json", result.get("cites", {}))
+
+
+def _entries_of(references: Iterable[str]) -> list[str]:
+    """Return entries: those that are given, and those of policies and logs that are named."""
+    return [
+        entry
+        for one in references
+        for entry in ([one] if one.startswith("@") else _references_of(one) or references_of(one))
+    ]
 
 
 def _references_of(policy: str) -> tuple[str, ...]:

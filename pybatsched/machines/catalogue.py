@@ -85,6 +85,7 @@ CURIE: Final = Machine(
         f"80,640 + 11,520 + 1,152 = 93,312 cores, as the log CEA-Curie-2011-2.1-cln says ({_PWA})",
         "The log's sizes are cores. By node, a job of q cores needs q/16 thin nodes, rounded up",
     ),
+    references=("CEA-Curie-2011-2.1-cln",),
 )
 
 INTREPID: Final = Machine(
@@ -119,6 +120,7 @@ INTREPID: Final = Machine(
         f"A pset is 64 nodes, 256 cores: the smallest partition, and each size in the log is a multiple of it ({_PWA})",
         "The torus of the whole machine as 40 x 32 x 32: assumption (its product is the number of nodes)",
     ),
+    references=("ANL-Intrepid-2009-1",),
 )
 
 RICC: Final = Machine(
@@ -140,6 +142,7 @@ RICC: Final = Machine(
     (HostUnit("core", n_nodes=0, group=("node", 8)), _NODE),
     LinkSpeeds(2e9, 2e-6, ("InfiniBand DDR, 2 GB/s and 2 us: assumption",)),
     remarks=("Jobs share nodes, so a host is a core; the property node tells which eight belong together",),
+    references=("RICC-2010-2",),
 )
 
 _RACKHAM_POWER: Final = NodePower(
@@ -190,6 +193,7 @@ RACKHAM: Final = Machine(
     _FDR,
     _CREX,
     ("Jobs share nodes, so a host is a core; the property node tells which twenty belong together",),
+    references=("locality",),
 )
 
 RACKHAM_128: Final = Machine(
@@ -204,6 +208,7 @@ RACKHAM_128: Final = Machine(
     _FDR,
     _CREX,
     ("Jobs share nodes, so a host is a core; the property node tells which twenty belong together",),
+    references=("locality",),
 )
 
 SX_AURORA: Final = Machine(
@@ -241,6 +246,7 @@ SX_AURORA: Final = Machine(
         inner=(12e9, 1e-6),
     ),
     remarks=("A host is a vector engine (VE); the property vh tells which eight share a vector host",),
+    references=("ujfb",),
 )
 
 SX_ACE: Final = Machine(
@@ -261,6 +267,7 @@ SX_ACE: Final = Machine(
     ),
     (_NODE,),
     LinkSpeeds(8e9, 2e-6, ("8 GB/s a node (ix.de on SC13); 2 us: assumption",)),
+    references=("ujfb",),
 )
 
 
@@ -290,6 +297,7 @@ GRID5000: Final = Machine(
     (_BORDEAUX, _site("lyon", 270, "1.2", f"270 {_PAPER}"), _site("toulouse", 434, "1.4", f"434 {_PAPER}")),
     (_CORE,),
     _WAN,
+    references=("reallocation",),
 )
 
 GRID5000_PWA: Final = Machine(
@@ -298,6 +306,7 @@ GRID5000_PWA: Final = Machine(
     (_BORDEAUX, _CTC, _SDSC),
     (_CORE,),
     _WAN,
+    references=("reallocation",),
 )
 
 GRID_PWA: Final = Machine(
@@ -310,6 +319,7 @@ GRID_PWA: Final = Machine(
     ),
     (_CORE,),
     _WAN,
+    references=("reallocation", "HPC2N-2002-2.2-cln"),
 )
 
 MACHINES: Final = (CURIE, INTREPID, RICC, RACKHAM, RACKHAM_128, SX_AURORA, SX_ACE, GRID5000, GRID5000_PWA, GRID_PWA)

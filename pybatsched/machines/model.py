@@ -76,7 +76,10 @@ class LinkSpeeds:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine. The first unit, in which its logs count, is the default of its name."""
+    """A machine. The first unit, in which its logs count, is the default of its name.
+
+    `references` are what to cite for it: names of logs and policies, which have the entries.
+    """
 
     name: str
     title: str
@@ -85,6 +88,7 @@ class Machine:
     network: LinkSpeeds
     storage: Storage | None = None
     remarks: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     @property
     def n_cores(self) -> int:

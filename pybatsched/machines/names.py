@@ -106,6 +106,11 @@ def _scale(name: str, factor: str) -> float:
     return scale
 
 
+def machine_name(name: str) -> str:
+    """Return what may be the name of a machine: a name, or that of a platform file without its directory and ending."""
+    return Path(name).stem if name.endswith(".xml") else name
+
+
 def unit_of(name: str) -> tuple[str, bool] | None:
     """Return the unit of the hosts of a platform, by its name or file name, and whether the machine's logs count in it.
 
@@ -114,7 +119,7 @@ def unit_of(name: str) -> tuple[str, bool] | None:
     >>> unit_of("curie-node"), unit_of("out/intrepid-pset-energy.xml"), unit_of("curie"), unit_of("mine.xml")
     (('node', False), ('pset', False), ('core', True), None)
     """
-    found = variant_of(Path(name).stem if name.endswith(".xml") else name)
+    found = variant_of(machine_name(name))
     if found is None:
         return None
     machine, variant = found

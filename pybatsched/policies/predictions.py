@@ -183,6 +183,48 @@ PREDICTORS: Final[dict[str, type[Predictor]]] = {
 }
 
 
+LAST2_PAPER: Final = """\
+@article{tsafrir2007backfilling,
+  author = {Tsafrir, Dan and Etsion, Yoav and Feitelson, Dror G.},
+  title = {Backfilling Using System-Generated Predictions Rather than User Runtime Estimates},
+  journal = {IEEE Transactions on Parallel and Distributed Systems},
+  volume = {18},
+  number = {6},
+  pages = {789--803},
+  year = {2007},
+  doi = {10.1109/TPDS.2007.70606},
+}"""
+MEAN2_PAPER: Final = """\
+@inproceedings{gaussier2015improving,
+  author = {Gaussier, {\\'E}ric and Glesser, David and Reis, Valentin and Trystram, Denis},
+  title = {Improving Backfilling by Using Machine Learning to Predict Running Times},
+  booktitle = {International Conference for High Performance Computing, Networking, Storage and Analysis ({SC15})},
+  year = {2015},
+  doi = {10.1145/2807591.2807646},
+}"""
+LINEAR_PAPER: Final = """\
+@inproceedings{ross2013normalized,
+  author = {Ross, St{\\'e}phane and Mineiro, Paul and Langford, John},
+  title = {Normalized Online Learning},
+  booktitle = {Conference on Uncertainty in Artificial Intelligence (UAI 2013)},
+  year = {2013},
+  eprint = {1305.6646},
+  archiveprefix = {arXiv},
+}"""
+_REFERENCES: Final = {"last2": (LAST2_PAPER,), "mean2": (MEAN2_PAPER,), "linear": (LINEAR_PAPER, MEAN2_PAPER)}
+
+
+def references_of(text: str) -> dict[str, tuple[str, ...]]:
+    """Return what to cite for the option `predict`: entries in BibTeX by predictor. A class in a file has none.
+
+    >>> [*references_of("min(last2, mean2)")], [*references_of("exact")], references_of("last2.py:Mine")
+    (['last2', 'mean2'], [], {'last2.py:Mine': ()})
+    """
+    if names_file(text):
+        return {text: ()}
+    return {name: entries for name, entries in _REFERENCES.items() if re.search(rf"\b{name}\b", text)}
+
+
 #: Predictors of this process, for example of a notebook, by the names of their classes.
 _ADDED: Final[dict[str, type[Predictor]]] = {}
 

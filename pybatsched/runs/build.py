@@ -133,8 +133,8 @@ def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built
         if one.how is not None:
             workload.source = str(Path(one.name).resolve())  # as in Batsim; errors name files as the user does
     how = {**fitted.how, **not_evaluated(workloads)}
-    found = sorted({name for workload in workloads.values() for name in origins(workload.about)})
-    how |= {"origins": found} if found else {}
+    found = zip(jobs, workloads.values(), strict=True)
+    how["origins"] = sorted({name for one, workload in found for name in origins(workload.about, one.name)})
     how |= {} if machine.failures is None else {"failures": machine.failures.as_dict()}
     how |= {} if machine.checkpoint is None else {"checkpoint": machine.checkpoint.as_dict()}
     return Built(spec, scenario, plan, how, digests(machine, jobs), fitted.notes, warnings)

@@ -34,15 +34,23 @@ LUBLIN: Final = """\
 }"""
 
 
-def origins(about: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the known sources of a workload by its description (`Workload.about`): logs, public sets and models.
+def origins(about: Mapping[str, Any], name: str) -> list[str]:
+    """Return the sources of a workload by its description (`Workload.about`): logs, public sets and models.
 
-    >>> list(origins({"source": "HPC2N-2002-2.2-cln.swf.gz"})), list(origins({"source": "jobs.csv", "set": "pm100"}))
+    A source that is not known is the file of a log, or `name`.
+
+    >>> origins({"source": "HPC2N-2002-2.2-cln.swf.gz"}, "w.json"), origins({"source": "jobs.csv", "set": "pm100"}, "")
     (['HPC2N-2002-2.2-cln'], ['pm100'])
+    >>> origins({"merged": [{"source": "our.swf"}, {"generated": {"model": "lublin"}}]}, "w.json")
+    ['our.swf', 'lublin']
     """
-    for part in about.get("merged", ()):
-        if isinstance(part, dict):
-            yield from origins(part)
+    merged = [part for part in about.get("merged", ()) if isinstance(part, dict)]
+    found = [*_known(about), *(one for part in merged for one in origins(part, name))]
+    return found or [str(about.get("source") or name)]
+
+
+def _known(about: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sources that can be cited."""
     if found := _OF_ARCHIVE.fullmatch(str(about.get("source", ""))):
         yield found[1]
     if about.get("set") in SETS:

@@ -18,7 +18,8 @@ from support.tables import ALCF
 import pybatsched
 from pybatsched.campaign import studies
 from pybatsched.cli.cite import BATSIM, SIMGRID
-from pybatsched.policies import registry
+from pybatsched.machines.catalogue import MACHINES
+from pybatsched.policies import predictions, registry
 from pybatsched.version import AUTHORS, TITLE
 from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.origins import ARCHIVE_PAPER, LUBLIN, origins, references_of
@@ -45,6 +46,7 @@ def every_entry() -> list[str]:
     """Return all entries that this distribution can print."""
     own = [run_cli("cite").stdout.strip(), BATSIM, SIMGRID, ARCHIVE_PAPER, LUBLIN]
     own += [entry for name in ("HPC2N-2002-2.2-cln", *SETS) for entry in references_of(name)]
+    own += [entry for entries in predictions.references_of("last2 + mean2 + linear").values() for entry in entries]
     policies = [name for name in registry.available() if registry.find(name).origin.startswith("pybatsched_")]
     return [*own, *(entry for name in policies for entry in registry.find(name).cls.references)]
 
@@ -141,14 +143,98 @@ def test_origins_of_merged_workloads() -> None:
     parts: list[dict[str, Any]] = [
         {"source": "CTC-SP2-1996-3.1-cln.swf.gz"},
         {"set": "fdata", "source": "21_04.parquet"},
+        {"source": "our.swf"},
     ]
-    assert list(origins({"merged": [*parts, {"generated": {"model": "lublin-batch"}}]})) == [
+    assert origins({"merged": [*parts, {"generated": {"model": "lublin-batch"}}]}, "w.json") == [
         "CTC-SP2-1996-3.1-cln",
         "fdata",
+        "our.swf",
         "lublin",
     ]
-    for other in ({}, {"source": "SX-ACE-2019.swf.gz"}, {"set": "x"}, {"generated": {"model": "poisson"}}):
-        assert list(origins(other)) == []
+    assert origins({"source": "SX-ACE-2019.swf.gz"}, "w.json") == ["SX-ACE-2019.swf.gz"]
+    for other in ({}, {"set": "x"}, {"generated": {"model": "poisson"}}, {"merged": [{}]}):
+        assert origins(other, "w.json") == ["w.json"]
+
+
+def own_log(path: Path) -> str:
+    """Write a log that nobody else has, and return its name."""
+    path.write_text(f"; MaxProcs: 4\n1 0 0 10 1 -1 -1 1 20{' -1' * 9}\n")
+    return path.name
+
+
+def test_each_unknown_log_is_named_beside_known_ones(tmp_path: Path) -> None:
+    names = [own_log(tmp_path / name) for name in ("HPC2N-2002-2.2-cln.swf", "our.swf")]
+    words = [word for name in names for word in ("-w", name)]
+    args = ("simulate", "--procs", "4", *words, "--policy", "fcfs", "-e", "run", "-q")
+    assert run_cli(*args, cwd=tmp_path).returncode == 0
+    simulate(tmp_path, prefix="other")
+    shown = run_cli("cite", "run", "other", cwd=tmp_path).stdout
+    assert "% workload HPC2N-2002-2.2-cln\n@misc{HPC2N-2002-2.2-cln," in shown
+    assert f"% no entry is known for: policy fcfs, workload our.swf, workload {WORKLOAD}\n" in shown
+
+
+def test_a_campaign_names_its_unknown_logs(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    own_log(tmp_path / "logs" / "our.swf")
+    (tmp_path / "c.toml").write_text(
+        """
+name = "c"
+[[workload]]
+name = "log"
+file = "logs/our.swf"
+[[workload]]
+name = "both"
+merge = [{ name = "a", file = "logs/our.swf" }, { name = "b", file = "logs/HPC2N-2002-2.2-cln.swf" }]
+[[platform]]
+name = "curie"
+platform = "curie"
+[[policy]]
+name = "easy"
+options = { predict = "mean2" }
+"""
+    )
+    own_log(tmp_path / "logs" / "HPC2N-2002-2.2-cln.swf")
+    assert run_cli("campaign", "run", "c.toml", "--output", "out", "--workers", "1", "-q", cwd=tmp_path).returncode == 0
+    found = cited("out", cwd=tmp_path)
+    assert found.keys() >= {"feitelson2014archive", "HPC2N-2002-2.2-cln", "lifka1995anl", "CEA-Curie-2011-2.1-cln"}
+    assert found["gaussier2015improving"] == "predictor mean2"
+    assert run_cli("cite", "out", cwd=tmp_path).stdout.endswith("\n% no entry is known for: workload our.swf\n")
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "key"),
+    [
+        ("sx-ace", "sx-ace", "agung2021preemptive"),
+        ("rackham-node@0.1", "rackham", "gonthier2024locality"),
+        (str(ROOT / "platforms" / "grid-pwa-core.xml"), "grid-pwa", "caniou2011reallocation"),
+    ],
+)
+def test_a_known_machine_is_cited(platform: str, machine: str, key: str, tmp_path: Path) -> None:
+    args = ("simulate", "-p", platform, "-w", WORKLOAD, "--policy", "fcfs", "-e", "run", "-q")
+    assert run_cli(*args, cwd=tmp_path).returncode == 0
+    assert cited("run", cwd=tmp_path)[key] == f"machine {machine}"
+
+
+def test_each_machine_says_what_to_cite() -> None:
+    policies = registry.available()
+    for machine in MACHINES:
+        assert machine.references
+        for one in machine.references:
+            assert registry.find(one).cls.references if one in policies else references_of(one), machine.name
+
+
+def test_predictors_are_cited(tmp_path: Path) -> None:
+    simulate(tmp_path, "-o", "predict=min(last2, linear)")
+    found = cited("run", cwd=tmp_path)
+    assert {key: why for key, why in found.items() if why.startswith("predictor")} == {
+        "tsafrir2007backfilling": "predictor last2",
+        "ross2013normalized": "predictor linear",
+        "gaussier2015improving": "predictor linear",
+    }
+    (tmp_path / "mine.py").write_text("import pybatsched as pb\nclass Last2(pb.Predictor): pass\n")
+    simulate(tmp_path, "-o", "predict=mine.py:Last2")
+    assert cited("run", cwd=tmp_path).keys() == {"pybatsched", "dutot2016batsim", "lifka1995anl"}
+    assert "predictor mine.py:Last2" in run_cli("cite", "run", cwd=tmp_path).stdout
 
 
 POLICY = """

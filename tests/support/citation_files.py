@@ -46,7 +46,7 @@ def codemeta() -> str:
         "programmingLanguage": "Python",
         "runtimePlatform": f"Python {project['requires-python']}",
         "keywords": project["keywords"],
-        "developmentStatus": "active",
+        "developmentStatus": "https://www.repostatus.org/#active",  # the terms of CodeMeta expect an address
     }
     return json.dumps(facts, indent=2) + "\n"
 

@@ -39,6 +39,7 @@ from pybatsched import (
     instant,
     take_out,
 )
+from pybatsched.policies.predictions import MEAN2_PAPER
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition, Predictions
@@ -267,16 +268,7 @@ class PublishedPasses(LocalScheduler):
 class PublishedPredictsim(QueuePolicy):
     """EASY with predicted run times, in the scheduling passes of predictsim (SC 2015)."""
 
-    references = (
-        """\
-@inproceedings{gaussier2015improving,
-  author = {Gaussier, {\\'E}ric and Glesser, David and Reis, Valentin and Trystram, Denis},
-  title = {Improving Backfilling by Using Machine Learning to Predict Running Times},
-  booktitle = {International Conference for High Performance Computing, Networking, Storage and Analysis ({SC15})},
-  year = {2015},
-  doi = {10.1145/2807591.2807646},
-}""",
-    )
+    references = (MEAN2_PAPER,)
     Options: ClassVar[type[Any]] = PredictsimOptions
     drives_predictions: ClassVar[bool] = True
     local: PublishedPasses
