@@ -345,10 +345,11 @@ def test_escaped_comment_characters_and_quotes(tmp_path: Path) -> None:
 def test_lines_in_any_encoding_and_a_last_line_that_would_go_on(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_bytes(
-        b'# caf\xe9\r\nNodeName=n1 RealMemory=2k \\ \r\n Reason="caf\xe9" Weight=3\nPartitionName=a Nodes=n1 \\'
+        b'ClusterName=caf\xe9\r\nNodeName=n1 RealMemory=2k \\ \r\n Feature="\xe9" Weight=3\nPartitionName=a Nodes=n1 \\'
     )
     [node] = (conf := read_slurm_conf(path)).nodes
     assert (node.memory_mb, node.weight, list(conf.partitions)) == (2_048, 3, ["a"])
+    assert names.find(str(path)).read().n_procs == 1
 
 
 def test_a_copy_beside_the_file_stands_for_an_included_file_of_the_cluster(tmp_path: Path) -> None:

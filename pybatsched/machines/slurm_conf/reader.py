@@ -284,7 +284,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _lines(path: Path, cluster: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Return the lines of a file and of those that it includes, each with its place."""
     try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     if depth > _MOST_INCLUDED:

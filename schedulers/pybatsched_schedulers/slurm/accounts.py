@@ -285,10 +285,9 @@ class _Row:
 
 def _text_of(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "expected text in UTF-8"
-        raise InputError(f"{path}: {reason}") from None
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
 
 
 def _table(path: Path) -> Iterator[_Row]:

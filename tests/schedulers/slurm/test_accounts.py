@@ -214,6 +214,12 @@ User - 'ann':DefaultAccount='bio':Coordinator='bio':Fairshare=4
         read_accounts(written(tmp_path, text.replace("Preempt='normal'", "Preempt='low'")))
 
 
+def test_a_description_may_be_in_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "dump.cfg"
+    path.write_bytes(DUMP.replace("All: x", "Physik für alle").encode("latin-1"))
+    assert read_accounts(path).accounts["bio"].shares == 20
+
+
 def test_unknown_columns_with_values_are_listed_once(tmp_path: Path) -> None:
     text = "Cluster|Account|User|Org|MaxJosb|Colour|\nc|root|||||\nc|root|ann|lab|3||\nc|root|ben||4||\n"
     accounts = read_accounts(written(tmp_path, text))
