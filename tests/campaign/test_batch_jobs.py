@@ -189,6 +189,7 @@ def test_a_campaign_whose_job_is_killed_is_that_of_one_machine(commands: Command
     for path in (tmp_path / "local" / "results.parquet", *(tmp_path / "local").glob("runs/*/run_jobs.csv")):
         assert (out / path.relative_to(tmp_path / "local")).read_bytes() == path.read_bytes()
     assert len([*(out / "logs").iterdir()]) == 3
+    assert [*out.glob(".part-*")] == []  # the keys are removed
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -203,6 +204,7 @@ def test_an_interruption_cancels_the_jobs(signum: signal.Signals, commands: Comm
     assert f"finished cells are kept in {out}; continue with --resume" in errors
     assert commands.ids("scancel") == commands.ids("sbatch")
     assert len(commands.ids("sbatch")) == 1
+    assert [*out.glob(".part-*")] == []  # the keys are removed
 
 
 FATAL = '''

@@ -152,8 +152,8 @@ def test_origins_of_merged_workloads() -> None:
         "lublin",
     ]
     assert origins({"source": "SX-ACE-2019.swf.gz"}, "w.json") == ["SX-ACE-2019.swf.gz"]
-    for other in ({}, {"set": "x"}, {"generated": {"model": "poisson"}}, {"merged": [{}]}):
-        assert origins(other, "w.json") == ["w.json"]
+    others: list[dict[str, Any]] = [{}, {"set": "x"}, {"generated": {"model": "poisson"}}, {"merged": [{}]}]
+    assert [origins(other, "w.json") for other in others] == [["w.json"]] * 4
 
 
 def own_log(path: Path) -> str:
