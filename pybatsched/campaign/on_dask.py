@@ -44,7 +44,11 @@ def run_in_process(cell: Mapping[str, Any], folder: str, timeout_s: float) -> di
 
 
 def dask_setup(worker: Any) -> None:
-    """Let cells use the directory of this worker of Dask, which has loaded this module by `--preload`."""
+    """Let cells use the directory of this worker of Dask, which has loaded this module by `--preload`.
+
+    Its pages are closed: they have no authentication.
+    """
+    worker.http_server.stop()
     os.environ["TMPDIR"] = worker.local_directory
     tempfile.tempdir = None
 

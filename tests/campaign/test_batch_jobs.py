@@ -283,6 +283,7 @@ def answer(address: tuple[str, int], own: ssl.SSLContext | None) -> bytes:
 
 
 def test_only_owners_of_the_key_can_connect(commands: Commands, tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
     spec, out = write_gated(tmp_path), tmp_path / "out"
     hold(tmp_path, out, 1)
     process = start(spec, out, *OPTIONS)
@@ -309,6 +310,9 @@ def test_only_owners_of_the_key_can_connect(commands: Commands, tmp_path: Path) 
     assert answer(address, None) in {b"", b"\x15"}  # TLS's record of an alert
     assert answer(address, context(None)) == answer(address, context(other)) == b""
     assert answer(address, context(keys)) != b""
+    own = [job.net_connections() for job in psutil.Process(int(commands.ids("sbatch")[0])).children(recursive=True)]
+    (port,) = {one.laddr.port for found in own for one in found if one.status == "LISTEN"}  # of the worker
+    assert answer(("127.0.0.1", port), None) in {b"", b"\x15"}
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE_OF_WORK_S)
     (tmp_path / "gate").unlink()
