@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import compress, count
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.node_requests import GB, PLAIN, NodeRequest
@@ -80,9 +80,9 @@ class FreeNodes:
         self.by_cores = _sets_by(self.cores)
         self.by_gpus = [_sets_by(free) for free in self.gpus]
 
-    def copy(self) -> FreeNodes:
+    def copy(self) -> Self:
         """Return an independent copy. O(nodes)."""
-        made = FreeNodes.__new__(FreeNodes)
+        made = self.__class__.__new__(self.__class__)
         made.machine = self.machine
         made.cores, made.memory, made.n_jobs = self.cores.copy(), self.memory.copy(), self.n_jobs.copy()
         made.gpus = [free.copy() for free in self.gpus]

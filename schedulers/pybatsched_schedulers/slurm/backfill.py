@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import reduce
-from operator import and_
+from itertools import compress, count
+from operator import and_, eq, invert
 from typing import TYPE_CHECKING, TypeAlias
 
 from pybatsched import set_of
@@ -40,44 +41,53 @@ class _Map:
     def changes(self) -> list[int]:
         """The intervals at whose ends more nodes are offered. O(1), O(intervals) after a change."""
         if self._changes is None:
-            self._changes = [i for i in range(len(self.ends) - 1) if self.nodes[i + 1] & ~self.nodes[i]]
+            more = map(and_, self.nodes[1:], map(invert, self.nodes))
+            self._changes = list(compress(count(), more))
         return self._changes
 
-    def during(self, begin: float, end: float) -> int:
-        """Return the nodes that are in each interval that overlaps a time; one that begins at its end counts."""
-        return reduce(and_, self.nodes[bisect_right(self.ends, begin) : bisect_right(self.begins, end)], -1)
+    def offered(self, begin: float, end: float, nodes: int = -1) -> tuple[int, float]:
+        """Return which nodes are in each interval that overlaps a time, and when more are offered; 0 for never.
 
-    def next_change(self, begin: float, end: float) -> float:
-        """Return when more nodes are offered: at the end of an interval during a time, or just after; 0 for never."""
-        i = bisect_left(self.changes, bisect_right(self.ends, begin))
-        if i == len(self.changes) or self.changes[i] > bisect_right(self.begins, end):
-            return 0
-        return self.ends[self.changes[i]]
+        An interval that begins at the end of the time counts. More are offered at the end of an interval during the
+        time, or just after. O(log intervals + intervals during the time).
+        """
+        first, last, changes = bisect_right(self.ends, begin), bisect_right(self.begins, end), self.changes
+        i = bisect_left(changes, first)
+        later = self.ends[changes[i]] if i < len(changes) and changes[i] <= last else 0
+        return reduce(and_, self.nodes[first:last], nodes), later
 
-    def skip(self, begin: float, limit_s: float, nodes: int, n: int) -> tuple[int, float]:
-        """Skip the attempts from a time on in which fewer than `n` of some nodes are offered for a time limit.
+    def skip(
+        self, begin: float, limit_s: float, nodes: int, n: int, may_start: Callable[[int, float], bool]
+    ) -> tuple[int, float, int, float]:
+        """Skip the attempts from a time on in which a job has too few of its nodes.
 
-        Each attempt is at the next change after the one before. Return how many are skipped, and the time of the next
-        one; -1 for none. O(attempts * log intervals + intervals), usually: an interval that offers too few nodes rules
-        out all attempts until its end.
+        Each attempt is at the next change after the one before. It is skipped if fewer than `n` nodes are offered for
+        the time limit, or if the job may not start on them until the next attempt. Return how many are skipped, the
+        time of the next one (-1 for none), and what is offered then. O(attempts * intervals), usually less: an interval
+        with too few nodes rules out all attempts until its end.
         """
         n_skipped, changes = 0, self.changes
         while True:
-            first, last = bisect_right(self.ends, begin), bisect_right(self.begins, begin + limit_s)
-            if reduce(and_, self.nodes[first:last], nodes).bit_count() >= n:
-                return n_skipped, begin
-            found, i = nodes, last
-            while i > first and found.bit_count() >= n:
-                i -= 1
-                found &= self.nodes[i]
-            before, after = bisect_left(changes, first), bisect_left(changes, i)
-            if after > before:
-                begin = self.ends[changes[after - 1]]
-                last = bisect_right(self.begins, begin + limit_s)
-            if after == len(changes) or changes[after] > last:
-                return n_skipped, -1
-            n_skipped += after - before + 1
-            begin = self.ends[changes[after]]
+            found, later = self.offered(begin, begin + limit_s, nodes)
+            is_enough = found.bit_count() >= n
+            if is_enough and (not later or may_start(found, later)):
+                return n_skipped, begin, found, later
+            if not is_enough:
+                first, last = bisect_right(self.ends, begin), bisect_right(self.begins, begin + limit_s)
+                found, i = nodes, last
+                while i > first and found.bit_count() >= n:
+                    i -= 1
+                    found &= self.nodes[i]
+                before, after = bisect_left(changes, first), bisect_left(changes, i)
+                if after > before:
+                    begin = self.ends[changes[after - 1]]
+                    last = bisect_right(self.begins, begin + limit_s)
+                later = self.ends[changes[after]] if after < len(changes) and changes[after] <= last else 0
+                n_skipped += after - before
+            if not later:
+                return n_skipped, -1, 0, 0
+            n_skipped += 1
+            begin = later
 
     def overlaps(self, begin: float, end: float, nodes: int) -> bool:
         """Return whether some of these nodes are planned for other jobs during a time."""
@@ -90,11 +100,10 @@ class _Map:
         self._split(end)
         for i in range(bisect_left(self.begins, begin), bisect_left(self.begins, end)):
             self.nodes[i] &= ~nodes
-        for i in range(len(self.begins) - 1):
-            if self.nodes[i] == self.nodes[i + 1]:  # as Slurm does: one pair for each plan
-                self.ends[i] = self.ends.pop(i + 1)
-                del self.begins[i + 1], self.nodes[i + 1]
-                break
+        for i in compress(count(), map(eq, self.nodes, self.nodes[1:])):  # as Slurm does: one pair for each plan
+            self.ends[i] = self.ends.pop(i + 1)
+            del self.begins[i + 1], self.nodes[i + 1]
+            break
 
     def _split(self, at: float) -> None:
         i = bisect_left(self.ends, at)
@@ -173,20 +182,24 @@ class BackfillPass:
         """Start a job, or plan it at its earliest start. Return what was done; None for nothing."""
         controller, request, begin = self._controller, record.request, float(self._now)
         able = controller.selection.able(request, controller.usable(record))
-        n_nodes = controller.selection.fewest_nodes(request, able)
+        n_nodes, may_start = controller.selection.fewest_nodes(request, able), self._may_start(record)
+        has_limits = controller.use.limits_tres(record)
         tested, fit = -1, None
         n_tries = 0
         while n_tries < _MOST_TRIES:
             n_tries += 1
-            if not controller.reservations:
-                n_skipped, begin = self._map.skip(begin, record.limit_s, able, n_nodes)
+            if controller.reservations:
+                allowed, later = self._beside_reservations(record, begin, able)
+            else:
+                n_skipped, begin, allowed, later = self._map.skip(begin, record.limit_s, able, n_nodes, may_start)
                 n_tries += n_skipped
                 if begin < 0 or n_tries > _MOST_TRIES:
                     return None
-            allowed, later = self._usable(record, begin)
             if allowed != tested:
                 tested, fit = allowed, self._fit(record, allowed)
-            if fit is not None and self._is_within_limits(record, fit):
+                if has_limits and fit is not None and not self._is_within_limits(record, fit):
+                    return None
+            if fit is not None:
                 start_at = max(fit.start_at, begin)
                 if start_at <= self._now:
                     start = yield from self._start(record, allowed, fit)
@@ -198,12 +211,22 @@ class BackfillPass:
                     if plan is not None:
                         yield plan
                         return plan
-            elif fit is not None:
-                later = 0
             if not later:
                 return None
             begin = later
         return None
+
+    def _may_start(self, record: Record) -> Callable[[int, float], bool]:
+        """Return a test that fails only if a job cannot start on some nodes until a time.
+
+        Where a full test does more than to find a start, it always passes: a test with GPUs changes weights, one with
+        limits can set a reason, and jobs can be preempted at once.
+        """
+        controller, request = self._controller, record.request
+        if request.gpus_per_node or controller.use.limits_tres(record) or controller.victims_of(record):
+            return _always
+        may_fit = controller.selection.may_fit
+        return lambda nodes, until: may_fit(request, nodes, controller.releases(record), until)
 
     def _plan(self, record: Record, start_at: float, placement: Placement) -> tuple[ExpectedStart | None, float]:
         """Take nodes for a job in the map. Return its plan, or when to try again; 0 for never."""
@@ -223,17 +246,15 @@ class BackfillPass:
         record.n_cpus_counted = placement.n_cpus
         return ExpectedStart(record, start_at, placement.nodes), 0
 
-    def _usable(self, record: Record, begin: float) -> tuple[int, float]:
+    def _beside_reservations(self, record: Record, begin: float, able: int) -> tuple[int, float]:
         """Return the nodes that a job may use from a time on, and when to try again; 0 for never."""
-        controller = self._controller
-        end = begin + record.limit_s
-        allowed = controller.usable(record)
+        controller, end = self._controller, begin + record.limit_s
         reserved = controller.reserved_against(record, begin, end)
-        later = self._map.next_change(begin, end)
-        if reserved & allowed:
+        allowed, later = self._map.offered(begin, end, able & ~reserved)
+        if reserved & controller.usable(record):
             freed_at = self._reservation_end(begin)
             later = min(later or freed_at, freed_at or later)
-        return allowed & ~reserved & self._map.during(begin, end), later
+        return allowed, later
 
     def _reservation_end(self, after: float) -> float:
         step = self._options.bf_resolution_s
@@ -257,17 +278,14 @@ class BackfillPass:
             return None
         controller = self._controller
         selection, request, now = controller.selection, record.request, self._now
-        able = selection.able(request, allowed)
-        if able.bit_count() < request.min_nodes:
-            return None
-        placement = controller.fits_now(request, able)
+        placement = controller.fits_now(request, allowed)
         if placement is not None:
             return Fit(now, placement)
         if controller.victims_of(record):
-            found = controller.with_preemption(record, able)
+            found = controller.with_preemption(record, allowed)
             if found is not None:
                 return Fit(now, found[0], tuple(found[1]))
-        return selection.will_run(request, able, controller.releases(record), now)
+        return selection.will_run(request, allowed, controller.releases(record), now)
 
     def _start(self, record: Record, allowed: int, fit: Fit) -> Generator[Decided, None, StartedJob | None]:
         """Start a job that fits now; None if its nodes have not answered yet, or others must be preempted first."""
@@ -292,3 +310,7 @@ class BackfillPass:
                 controller.preempt(victim, self._now)
                 yield PreemptedJob(victim, record)
         return None
+
+
+def _always(nodes: int, until: float) -> bool:  # noqa: ARG001
+    return True

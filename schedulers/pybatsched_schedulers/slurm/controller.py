@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pybatsched import FreeNodes, IntervalSet, Node, Nodes, set_of, slurm_conf as sc
+from pybatsched import IntervalSet, Node, Nodes, set_of, slurm_conf as sc
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
 from pybatsched_schedulers.slurm.limits import RunningUse
 from pybatsched_schedulers.slurm.priority import PriorityEngine
 from pybatsched_schedulers.slurm.queue import JobList, QueueEntry, in_order
-from pybatsched_schedulers.slurm.selection import MB, ConsTresSelection, Held, LinearSelection, NodeSelection, Releases
+from pybatsched_schedulers.slurm.selection import (
+    MB,
+    ConsTresSelection,
+    CountedNodes,
+    Held,
+    LinearSelection,
+    NodeSelection,
+    Releases,
+)
 from pybatsched_schedulers.slurm.usage import billing
 
 if TYPE_CHECKING:
@@ -78,7 +86,7 @@ class Controller:
         self.machine = machine_of(conf) if machine is None else machine
         kind: type[NodeSelection] = LinearSelection if conf.select == "linear" else ConsTresSelection
         self.selection = kind(self.machine, counts_memory=conf.counts_memory)
-        self.free = FreeNodes(self.machine)
+        self.free = CountedNodes(self.machine)
         self.jobs = JobList()
         self.priorities = PriorityEngine(conf, accounts)
         self.use = RunningUse(accounts, is_enforced="limits" in conf.enforce, is_safe="safe" in conf.enforce)
@@ -246,9 +254,11 @@ class Controller:
     # --- what passes ask ---
 
     def fits_now(self, request: Request, nodes: int) -> Placement | None:
-        """Return where a job fits now. O(1) if it was asked before, but with GPUs: each test changes weights."""
+        """Return where a job fits now. O(1) if it was asked before, unless it depends on tests."""
         key = request, nodes
-        if key not in self._fits or self.machine.gpu_types:
+        if self.selection.depends_on_tests(request, nodes):
+            return self.selection.choose(request, nodes, self.free)
+        if key not in self._fits:
             self._fits[key] = self.selection.choose(request, nodes, self.free)
         return self._fits[key]
 

@@ -335,6 +335,10 @@ class RunningUse:
                 return reason
         return ""
 
+    def limits_tres(self, record: Record) -> bool:
+        """Return whether a job has limits of what it would get: those of `exceeded_by`. O(1)."""
+        return bool(self._rules_of(record).tres)
+
     def exceeded_by(self, record: Record, tres: Mapping[str, float], nodes: Iterable[int] = ()) -> str:
         """Return Slurm's reason why a job that would get these TRES may not start; empty if it may. O(limits)."""
         for rule in self._rules_of(record).tres:

@@ -10,8 +10,9 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import accumulate, islice
+from operator import or_
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from pybatsched import FreeNodes, NodeRequest, NodeShare, members, set_of
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
@@ -40,13 +41,64 @@ class Fit(NamedTuple):
     victims: tuple[Record, ...] = ()
 
 
+class CountedNodes(FreeNodes):
+    """What is free on each node, with sets by which the free CPUs of any nodes are counted in a few steps."""
+
+    __slots__ = ("_at_least", "_digits")
+
+    def __init__(self, machine: Nodes) -> None:
+        super().__init__(machine)
+        self.forget()
+
+    def forget(self) -> None:
+        """Count anew: the free CPUs have changed."""
+        self._at_least: list[int] = []  # the nodes with at least 0, 1, ... free CPUs
+        self._digits: list[int] = []  # the nodes with each binary digit in their number of free CPUs, the highest first
+
+    def copy(self) -> Self:
+        """Return an independent copy. O(nodes)."""
+        made = super().copy()
+        made.forget()
+        return made
+
+    def take(self, shares: Iterable[NodeShare], *, exclusive: bool = False) -> None:
+        """Take what a job holds. O(its nodes)."""
+        super().take(shares, exclusive=exclusive)
+        self.forget()
+
+    def give(self, shares: Iterable[NodeShare], *, exclusive: bool = False, with_cores: bool = True) -> None:
+        """Give back what a job held. O(its nodes)."""
+        super().give(shares, exclusive=exclusive, with_cores=with_cores)
+        self.forget()
+
+    def with_cores(self, n: int) -> int:
+        """Return the nodes with at least `n` free CPUs. O(1), O(cores of a node) after a change."""
+        if not self._at_least:
+            self._at_least = list(accumulate(reversed(self.by_cores), or_))[::-1]
+        return self._at_least[n] if n < len(self._at_least) else 0
+
+    def n_cores(self, nodes: int) -> int:
+        """Return the number of free CPUs of some nodes. O(log cores), O(cores of a node) after a change."""
+        if not self._digits:
+            n_digits = len(self.by_cores).bit_length()
+            self._digits = [0] * n_digits
+            for n, with_n in enumerate(self.by_cores):
+                for i in range(n_digits if with_n else 0):
+                    if n >> i & 1:
+                        self._digits[-1 - i] |= with_n
+        found = 0
+        for digit in self._digits:
+            found = 2 * found + (nodes & digit).bit_count()
+        return found
+
+
 class NodeSelection(ABC):
     """The choice of nodes on a machine."""
 
     def __init__(self, machine: Nodes, *, counts_memory: bool = True) -> None:
         self.machine = machine
         #: The machine with nothing in use. It never changes.
-        self.idle = FreeNodes(machine)
+        self.idle = CountedNodes(machine)
         #: The nodes by their CPUs, the fewest first.
         self._by_size = [(n_cpus, nodes) for n_cpus, nodes in enumerate(self.idle.by_cores) if nodes]
         self._counts_memory = counts_memory
@@ -69,7 +121,7 @@ class NodeSelection(ABC):
             )
         return found
 
-    def shares(self, request: Request, placement: Placement, free: FreeNodes) -> tuple[NodeShare, ...]:
+    def shares(self, request: Request, placement: Placement, free: CountedNodes) -> tuple[NodeShare, ...]:
         """Return what a job takes of the nodes of its placement. O(its nodes * types of GPUs)."""
         on_node = self.request_on_nodes(request)
         return tuple(
@@ -82,7 +134,7 @@ class NodeSelection(ABC):
             for node, n_cpus in zip(placement.nodes, placement.cpus, strict=True)
         )
 
-    def _gpus(self, request: NodeRequest, node: int, free: FreeNodes) -> tuple[int, ...]:
+    def _gpus(self, request: NodeRequest, node: int, free: CountedNodes) -> tuple[int, ...]:
         left, found = request.gpus_per_node, [0] * len(free.gpus)
         for kind in self.machine.kinds_of(request.gpu_type):
             found[kind] = min(left, free.gpus[kind][node])
@@ -111,19 +163,31 @@ class NodeSelection(ABC):
         """Forget what tests of jobs with GPUs have done to the weights of the nodes a job can use."""
         return
 
+    def depends_on_tests(self, request: Request, allowed: int) -> bool:  # noqa: ARG002
+        """Return whether a test of a job changes later ones, or depends on earlier ones."""
+        return False
+
     @abstractmethod
-    def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
+    def choose(self, request: Request, allowed: int, free: CountedNodes) -> Placement | None:
         """Return where a job starts on allowed nodes; None if it does not fit."""
+
+    def may_fit(self, request: Request, allowed: int, releases: Releases, until: float) -> bool:
+        """Return False only if a job cannot start until a time, as too few nodes are idle then. O(log running)."""
+        idle = releases.idle[bisect_right(releases.ends, until)]
+        return (idle & allowed).bit_count() >= self.fewest_nodes(request, allowed)
 
     def will_run(self, request: Request, allowed: int, releases: Releases, now: int) -> Fit | None:
         """Return when and where a job fits that does not fit now, as running jobs end; None for never.
 
-        O(1) for a request and nodes that were asked for before, but with GPUs: each test changes weights.
+        O(1) for a request and nodes that were asked for before, unless it depends on tests.
         """
         key = request, allowed
-        if key not in releases.found or self.machine.gpu_types:
-            releases.found[key] = self._first_fit(request, allowed, releases)
-        found = releases.found[key]
+        if self.depends_on_tests(request, allowed):
+            found = self._first_fit(request, allowed, releases)
+        else:
+            if key not in releases.found:
+                releases.found[key] = self._first_fit(request, allowed, releases)
+            found = releases.found[key]
         return None if found is None else Fit(self._start_at(found[0], now), found[1])
 
     @abstractmethod
@@ -152,11 +216,12 @@ class Held(NamedTuple):
 class Releases:
     """What is free as running jobs end, one after the other. All waiting jobs of a pass share it."""
 
-    def __init__(self, free: FreeNodes, running: Sequence[Held]) -> None:
+    def __init__(self, free: CountedNodes, running: Sequence[Held]) -> None:
         n_ending = bisect_left(running, math.inf, key=_end_of)
         #: The running jobs that end, in this order, and their ends.
         self.jobs = running if n_ending == len(running) else running[:n_ending]
         self.ends = [job.end_at for job in self.jobs]
+        self._nodes = list(accumulate([job.nodes for job in self.jobs], or_))  # those of the first 1, 2, ... jobs
         self._free = free
         self._states = {0: free}
         self._idle: list[int] | None = None
@@ -181,7 +246,11 @@ class Releases:
         """Return how many jobs end until `n` of some nodes are idle; more than all for never. O(log running)."""
         return bisect_left(self.idle, n, key=lambda idle: (idle & nodes).bit_count())
 
-    def after(self, n: int) -> FreeNodes:
+    def first(self, nodes: int) -> int:
+        """Return which job is the first that ends on some nodes; the number of jobs for none. O(log running)."""
+        return bisect_left(self._nodes, True, key=lambda theirs: bool(theirs & nodes))
+
+    def after(self, n: int) -> CountedNodes:
         """Return what is free after the end of `n` jobs. O(1) if it was asked before, else O(nodes + ends between)."""
         found = self._states.get(n)
         if found is None:
@@ -201,7 +270,7 @@ def _end_of(job: Held) -> float:
 class LinearSelection(NodeSelection):
     """select/linear: whole nodes."""
 
-    def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
+    def choose(self, request: Request, allowed: int, free: CountedNodes) -> Placement | None:
         """Return where a job starts on idle nodes, those of low weight first. O(nodes)."""
         return self._chosen(request, self.able(request, allowed) & free.idle & ~free.closed)
 
@@ -306,6 +375,10 @@ class ConsTresSelection(NodeSelection):
                 self._weights[node] = self._base[node]
             self._lowered &= ~usable
 
+    def depends_on_tests(self, request: Request, allowed: int) -> bool:
+        """Return whether a test changes weights, as with GPUs, or sees weights that others have changed. O(1)."""
+        return bool(request.gpus_per_node or self._lowered & allowed)
+
     def _lower_weights(self, request: NodeRequest, usable: int) -> None:
         for node in members(usable):
             self._weights[node] = self._base[node] - request.gpus_per_node
@@ -313,33 +386,38 @@ class ConsTresSelection(NodeSelection):
 
     # --- what nodes offer ---
 
-    def _offers(self, request: Request, allowed: int, free: FreeNodes) -> list[tuple[int, int]]:
+    def _offers(self, request: Request, allowed: int, free: CountedNodes) -> list[tuple[int, int]]:
         """Return the nodes on which a part of a job fits, in order, with the CPUs that each offers. O(these nodes)."""
         on_node, memory = self.request_on_nodes(request), free.memory
         usable = free.candidates(on_node, allowed)
-        needed = least = on_node.cores_per_node
-        if request.max_nodes == 1 and not request.tasks_per_node:
-            least = request.n_cpus
+        needed, least = on_node.cores_per_node, _least_on_node(request)
         if on_node.gpus_per_node:
             memory_needed = on_node.node_memory or on_node.core_memory * needed
             if memory_needed:
                 usable = set_of([node for node in members(usable) if memory[node] >= memory_needed])
             self._lower_weights(on_node, usable)
-        if usable.bit_count() < request.min_nodes:
-            return []
-        with_cpus = n_cpus = 0
-        for n, nodes in enumerate(free.by_cores[least:], least):
-            with_cpus |= nodes
-            n_cpus += n * (nodes & usable).bit_count() if nodes else 0
-        with_cpus &= usable
-        if n_cpus < request.n_cpus or with_cpus.bit_count() < request.min_nodes:
+        with_cpus = self._with_cpus(request, usable, least, free)
+        if not with_cpus:
             return []
         if on_node.gpus_per_node and request.tasks_per_node:
             return [(node, needed) for node, _ in self._offered(request, on_node, with_cpus, least, free)]
         return self._offered(request, on_node, with_cpus, least, free)
 
+    def _with_cpus(self, request: Request, usable: int, least: int, free: CountedNodes) -> int:
+        """Return the nodes with so many free CPUs; 0 if these are too few for a job, or their CPUs."""
+        with_cpus = usable & free.with_cores(least)
+        is_enough = with_cpus.bit_count() >= request.min_nodes and free.n_cores(with_cpus) >= request.n_cpus
+        return with_cpus if is_enough else 0
+
+    def may_fit(self, request: Request, allowed: int, releases: Releases, until: float) -> bool:
+        """Return False only if a job cannot start until a time, as nodes or CPUs are too few then."""
+        if request.exclusive:
+            return super().may_fit(request, allowed, releases, until)
+        free = releases.after(bisect_right(releases.ends, until))
+        return bool(self._with_cpus(request, allowed & ~free.closed, _least_on_node(request), free))
+
     def _offered(
-        self, request: Request, on_node: NodeRequest, nodes: int, least: int, free: FreeNodes
+        self, request: Request, on_node: NodeRequest, nodes: int, least: int, free: CountedNodes
     ) -> list[tuple[int, int]]:
         """Return the nodes with enough memory, and the CPUs that each offers: a number of tasks."""
         cores, memory, per_task, core_memory = free.cores, free.memory, request.cpus_per_task, on_node.core_memory
@@ -357,7 +435,7 @@ class ConsTresSelection(NodeSelection):
 
     # --- the choice ---
 
-    def choose(self, request: Request, allowed: int, free: FreeNodes) -> Placement | None:
+    def choose(self, request: Request, allowed: int, free: CountedNodes) -> Placement | None:
         """Return nodes of low weight first, in consecutive sets. O(offering nodes), more only if CPUs are short."""
         offers = self._offers(request, allowed, free)
         if not offers:
@@ -448,7 +526,7 @@ class ConsTresSelection(NodeSelection):
         A group is closed only by a job with nodes that the job may use, if the next job of all ends after the window.
         """
         jobs, ends = releases.jobs, releases.ends
-        n_ended = next((i for i, job in enumerate(jobs) if job.nodes & allowed), len(jobs))
+        n_ended = releases.first(allowed)
         if n_ended == len(jobs):
             return None
         n_at_least = 0
@@ -485,6 +563,13 @@ def _end_of_group(releases: Releases, first: int, until: float, allowed: int) ->
     while n_ended < len(jobs) and not jobs[n_ended - 1].nodes & allowed:
         n_ended += 1
     return n_ended
+
+
+def _least_on_node(request: Request) -> int:
+    """Return how many CPUs each node of a job must have: those of all tasks if it runs on one node."""
+    if request.max_nodes == 1 and not request.tasks_per_node:
+        return request.n_cpus
+    return max(request.tasks_per_node, 1) * request.cpus_per_task
 
 
 def _cpus(offer: tuple[int, int]) -> int:

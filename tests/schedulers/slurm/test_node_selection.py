@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pybatsched import FreeNodes
 from pybatsched.machines.slurm_conf import NodeSpec, Partition, SlurmConf
 from pybatsched_schedulers.slurm import selection
 from pybatsched_schedulers.slurm.controller import machine_of
 from pybatsched_schedulers.slurm.jobs import Placement, Record, Request
-from pybatsched_schedulers.slurm.selection import ConsTresSelection, Held, LinearSelection, Releases
+from pybatsched_schedulers.slurm.selection import ConsTresSelection, CountedNodes, Held, LinearSelection, Releases
 
 BATCH = Partition("batch", ())
 
@@ -31,7 +30,7 @@ class Nodes:
         ), {})  # fmt: skip
         self.machine = machine_of(conf)
         self.select = LinearSelection(self.machine) if linear else ConsTresSelection(self.machine)
-        self.free = FreeNodes(self.machine)
+        self.free = CountedNodes(self.machine)
         for node, cpus in enumerate(taken):
             if cpus:
                 self.hold(Request(n_tasks=cpus, exclusive=linear), (node,), (cpus,))
@@ -200,6 +199,41 @@ def test_shared_nodes_become_free_as_by_a_twin(
             if cluster.select.choose(request, allowed, cluster.free) or expected:
                 able = cluster.select.able(request, allowed)
                 assert able.bit_count() >= cluster.select.fewest_nodes(request, able)
+                if expected and not request.gpus_per_node:
+                    assert cluster.select.may_fit(request, able, releases, expected[0])
+
+
+@given(shared_clusters(), st.integers(0, 8), st.integers(0, 255))
+def test_free_cpus_are_counted_after_each_change(drawn: tuple[Nodes, list[Held]], least: int, nodes: int) -> None:
+    cluster, held = drawn
+    for free in (cluster.free, cluster.free.copy()):
+        for one in held:
+            free.give(one.shares)
+            free.take(one.shares)
+            free.give(one.shares)
+            cores = dict(enumerate(free.cores))
+            assert free.with_cores(least) == sum(1 << node for node, n in cores.items() if n >= least)
+            assert free.n_cores(nodes) == sum(n for node, n in cores.items() if nodes >> node & 1)
+            free.take(one.shares)
+
+
+def test_a_job_may_fit_as_soon_as_enough_nodes_and_cpus_are_free() -> None:
+    cluster = Nodes((4,), (4,), (4,))
+    held = [
+        cluster.hold(Request(n_tasks=n), (node,), (n,), end)
+        for node, (n, end) in enumerate([(4, 60), (3, 90), (4, 150)])
+    ]
+    releases = Releases(cluster.free, held)
+
+    def since(**fields: Any) -> list[int]:
+        return [at for at in (30, 60, 90, 150) if cluster.select.may_fit(Request(**fields), 7, releases, at)]
+
+    assert since(n_tasks=1) == [30, 60, 90, 150]
+    assert since(n_tasks=6) == [90, 150]
+    assert since(n_tasks=4, max_nodes=1) == [60, 90, 150]
+    assert since(n_tasks=4, min_nodes=2, tasks_per_node=2) == [90, 150]
+    assert since(n_tasks=2, min_nodes=2, exclusive=True) == [90, 150]
+    assert since(n_tasks=3, min_nodes=3, exclusive=True) == [150]
 
 
 # --- linear, against twins ---

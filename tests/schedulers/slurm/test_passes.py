@@ -507,29 +507,34 @@ def test_the_map_is_as_free_nodes_by_seconds(
     inside = -1
     for t in range(begin, min(end, 19) + 1):
         inside &= free[t]
-    assert found.during(begin, end) == inside
+    offered, change = found.offered(begin, end, own)
+    assert offered == inside & own
     if time:
         assert found.overlaps(begin, end, own) == any(own & ~free[t] for t in range(begin, min(end, 20)))
     changes = [t for t in range(begin + 1, 20) if free[t] & ~free[t - 1]]
-    change = found.next_change(begin, end)
     if changes and changes[0] <= end:
         assert change == changes[0]
     else:
         assert change in {0, *changes[:1]}
 
 
-@given(plans(), st.integers(0, 19), st.integers(0, 12), st.integers(1, 15), st.integers(1, 4))
+@given(plans(), st.integers(0, 19), st.integers(0, 12), st.integers(1, 15), st.integers(1, 4), st.integers(0, 24))
 def test_attempts_with_too_few_nodes_are_skipped(
-    taken: list[tuple[int, int, int]], begin: int, time: int, own: int, n: int
+    taken: list[tuple[int, int, int]], begin: int, time: int, own: int, n: int, idle_at: int
 ) -> None:
+    def may_start(nodes: int, until: float) -> bool:
+        return until >= idle_at + nodes % 3
+
     found = _Map(0, 20, 15)
     for one in taken:
         found.take(*one)
     n_skipped, at = 0, float(begin)
-    while (found.during(at, at + time) & own).bit_count() < n:  # one attempt after the other
-        at = found.next_change(at, at + time)
-        if not at:
-            assert found.skip(begin, time, own, n)[1] == -1
+    while True:  # one attempt after the other
+        nodes, later = found.offered(at, at + time, own)
+        if nodes.bit_count() >= n and (not later or may_start(nodes, later)):
+            break
+        if not later:
+            assert found.skip(begin, time, own, n, may_start)[1] == -1
             return
-        n_skipped += 1
-    assert found.skip(begin, time, own, n) == (n_skipped, at)
+        n_skipped, at = n_skipped + 1, later
+    assert found.skip(begin, time, own, n, may_start) == (n_skipped, at, nodes, later)
