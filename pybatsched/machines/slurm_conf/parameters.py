@@ -94,9 +94,10 @@ SCHEDULING: Final[dict[str, tuple[int, int] | None]] = {
 #: Options of SchedulerParameters without effect here: they limit the work of slurmctld, or concern what is not a job.
 NO_EFFECT: Final = _words(
     "allow_zero_lic bb_array_stage_cnt bf_continue bf_max_time bf_yield_interval bf_yield_rpc_cnt "
-    "bf_yield_rpc_count bf_yield_sleep build_queue_timeout correspond_after_task_cnt defer disable_hetjob_steps "
-    "disable_hetero_steps disable_job_shrink enable_hetjob_steps enable_hetero_steps enable_job_state_cache "
-    "enable_user_top Ignore_NUMA ignore_constraint_validation ignore_prefer_validation inventory_interval "
+    "bf_yield_rpc_count bf_yield_sleep build_queue_timeout correspond_after_task_cnt defer defer_batch "
+    "disable_hetjob_steps disable_hetero_steps disable_job_shrink enable_hetjob_steps "
+    "enable_hetero_steps enable_job_state_cache enable_user_top Ignore_NUMA ignore_constraint_validation "
+    "ignore_prefer_validation inventory_interval "
     "max_array_tasks max_depend_depth max_rpc_cnt max_rpc_count max_sched_time max_script_size "
     "max_submit_line_size no_backup_scheduling no_env_cache nohold_on_prolog_fail permit_job_expansion "
     "requeue_on_resume_failure requeue_setup_env_fail salloc_wait_nodes sbatch_wait_nodes sched_min_interval "
@@ -120,7 +121,6 @@ NOT_SIMULATED_OPTIONS: Final = {
     "bf_topopt_enable": "nodes are chosen without the topology",
     "bf_topopt_iterations": "nodes are chosen without the topology",
     "bf_window_linear": "the windows of backfill's test double",
-    "defer_batch": "jobs are tried as without it",
     "delay_boot": "nodes are not booted for a job",
     "extra_constraints": "extra constraints of jobs are ignored",
     "kill_invalid_depend": "a job whose dependency cannot be met waits",
