@@ -67,9 +67,8 @@ def generated(n_jobs: int) -> Workload:
     return generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.9))
 
 
-def with_long_queue(n_jobs: int, n_waiting: int, n_procs: int) -> Workload:
-    """Return jobs at load 1, of which the first `n_waiting` are submitted at once: about so many wait at any time."""
-    workload = generate(Recipe("poisson", n_procs, seed=1, n_jobs=n_jobs, load=1.0))
+def with_long_queue(workload: Workload, n_waiting: int) -> Workload:
+    """Return jobs of which the first `n_waiting` are submitted at once: at load 1, about so many wait at any time."""
     later_by_s = workload.jobs[n_waiting]["subtime"]
     for index, job in enumerate(workload.jobs):
         job["subtime"] = 0 if index < n_waiting else job["subtime"] - later_by_s
@@ -174,8 +173,9 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
     n_procs = what.get("n_procs", N_PROCS)
     if "trace" in what:
         workload = load(what["trace"], walltimes=what["walltimes"])
-    elif "n_waiting" in what:
-        workload = with_long_queue(what["n_jobs"], what["n_waiting"], n_procs)
+    elif "n_waiting" in what and "n_nodes" not in what:
+        recipe = Recipe("poisson", n_procs, seed=1, n_jobs=what["n_jobs"], load=1.0)
+        workload = with_long_queue(generate(recipe), what["n_waiting"])
     elif "n_nodes" in what:
         workload = on_nodes(what["n_jobs"], what["n_nodes"])
     else:
@@ -184,6 +184,8 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
         options = what.get("options", {})
         if what["policy"] == "slurm":
             workload, options = of_slurm(what["n_jobs"], what["n_nodes"], Path(directory))
+            workload = with_long_queue(workload, what["n_waiting"]) if "n_waiting" in what else workload
+        n_waiting = 0.0
         cpu, wall = time.process_time(), time.perf_counter()
         if what["policy"] == "lean loop":
             mean_wait = lean_easy(workload, n_procs)
@@ -199,9 +201,11 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
             settings = with_needs(SimulationOptions(), plan)
             result = run_policy(Scenario(platform, {"w0": workload}, settings), plan, outputs)
             mean_wait = result.figures.mean_wait_s or 0.0
+            n_waiting = mean_wait * len(workload.jobs) / (result.figures.makespan_s or 1)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"n_jobs": len(workload.jobs), "cpu_s": cpu, "wall_s": wall, "peak_mb": peak, "mean_wait_s": mean_wait}
+    found = {"n_jobs": len(workload.jobs), "cpu_s": cpu, "wall_s": wall, "peak_mb": peak}
+    return {**found, "mean_wait_s": mean_wait, "mean_waiting": n_waiting}
 
 
 def measured(**what: Any) -> dict[str, Any]:
