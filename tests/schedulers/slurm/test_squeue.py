@@ -89,3 +89,32 @@ def test_tables_while_a_simulation_runs() -> None:
     assert sizes == {"w0!2": "0.6250000", "w0!3": "0.3750000"}
     users = [row["User"] for row in tables["sshare"] if row["User"]]
     assert users == ["ann", "ben"]
+
+
+@pytest.mark.usefixtures("place")
+def test_a_warm_up_fills_the_usage_before_the_window() -> None:
+    """Ann's job of 8 CPUs ran for 600 s in the hour before the window. Each of its 10 periods decays from its begin."""
+    conf = CONF.replace("PriorityWeightJobSize=100", "PriorityDecayHalfLife=0-1\nPriorityCalcPeriod=1")
+    Path("slurm.conf").write_text(conf)
+    Path("sacct.txt").write_text("""\
+JobID|User|Account|Partition|Submit|Start|End|Timelimit|AllocCPUS|State
+1|ann|lab|batch|1000|1000|1600|20|8|COMPLETED
+2|ben|lab|batch|4600|4600|4660|2|8|COMPLETED
+3|ann|lab|batch|4610|4660|4700|2|8|COMPLETED
+4|ben|lab|batch|4620|4700|4760|2|8|COMPLETED
+""")
+    per_s = 1 - 0.693 / 3600
+    assert int(sum(8 * 60 * per_s ** (3600 - 60 * k) for k in range(10))) == 2529
+    policy = pb.policy("slurm", slurm_conf="slurm.conf", associations="dump.cfg", exact=True)
+    found = {}
+    for warm_up_s in (0, 3600):
+        window = pb.read_workload("sacct.txt").window("1h", "2h", warm_up=warm_up_s)
+        simulation = pb.Simulation(window, policy)
+        simulation.run(until=warm_up_s + 20)
+        usage = {row["User"]: row["RawUsage"] for row in simulation.tables["sshare"] if row["User"]}
+        jobs = pb.simulate(window, policy).jobs
+        found[warm_up_s] = usage, jobs.sort("started_at")["id"].to_list()[-2:]
+    assert found == {
+        0: ({"ann": "0", "ben": "0"}, ["w0!3", "w0!4"]),
+        3600: ({"ann": "2529", "ben": "0"}, ["w0!4", "w0!3"]),
+    }
