@@ -98,12 +98,12 @@ endurance: $(VENV)/ready
 # Build the wheel, install it into an empty environment, and run it. It has the parts in C if the headers of Python are
 # installed.
 HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
-wheel: $(VENV)/ready
+wheel:
 	rm -rf build/wheel build/fresh build/lib* build/bdist*
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 315532800) \
-	  PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 \
-	  || { cat build/wheel.log; exit 1; }
 	$(PYTHON) -m venv build/fresh
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 315532800) PIP_CONSTRAINT=constraints.txt \
+	  build/fresh/bin/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir build/wheel . > build/wheel.log 2>&1 \
+	  || { cat build/wheel.log; exit 1; }
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	build/fresh/bin/python -m pip check
 	cd build && fresh/bin/pybatsched --version | tee fresh.version && fresh/bin/pybatsched policies
@@ -112,7 +112,7 @@ wheel: $(VENV)/ready
 
 # The wheel in an empty environment of each Python of PYTHONS that is installed: pip check and a simulation.
 PYTHONS ?= python3.11 python3.12 python3.13
-pythons: $(VENV)/ready
+pythons:
 	for python in $(PYTHONS); do \
 	  $$python -c '' 2> /dev/null || { echo "$$python is not installed: not checked"; continue; }; \
 	  $(MAKE) wheel PYTHON=$$python || exit 1; \
