@@ -1,4 +1,4 @@
-"""Print what to cite in BibTeX: pybatsched, and the logs, machines, policies, predictors and studies of runs."""
+"""Print what to cite in BibTeX: pybatsched, and what runs used, such as logs, machines and policies."""
 
 from __future__ import annotations
 

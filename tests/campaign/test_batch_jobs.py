@@ -117,10 +117,11 @@ SCANCEL = """
 echo "$1" >> "$0.ids"
 kill -KILL -- "-$1" 2> /dev/null
 """
-#: squeue lists the jobs that still run.
-SQUEUE = """
+#: The jobs that still run, without the program ps, which small systems do not have.
+RUNNING = r'for id in $(cat $(dirname $0)/sbatch.ids); do ! grep -qs "^State:.[^ZX]" /proc/$id/status || echo $id; done'
+SQUEUE = f"""
 echo JOBID
-ps -o pid=,stat= -p $(cat $(dirname $0)/sbatch.ids) | grep -v Z || true
+{RUNNING}
 """
 #: The limits that a test of an event would wait for are short, and a cell may have no second job.
 _IMPATIENT = """
@@ -246,7 +247,7 @@ _PATIENT = 'sed -i "s/--death-timeout 1/--death-timeout 600/" "$1"'
 @pytest.mark.parametrize(
     ("queue", "n_jobs"),
     [
-        ("ps -o pid= -p $(cat sbatch.ids)", 3),
+        (RUNNING, 3),
         ("false", 2),
         ("[ $(wc -l < readings) -ge 3 ] || cat sbatch.ids", 2),
     ],
