@@ -414,7 +414,6 @@ def test_a_queue_in_which_no_job_starts(commands: Commands, tmp_path: Path) -> N
 def test_jobs_that_end_before_their_workers_connect(commands: Commands, tmp_path: Path) -> None:
     """Nothing listens at the address that the workers get."""
     commands.write("sbatch", f"sed -i 's#tls://127.0.0.1:[0-9]*#tls://127.0.0.1:1#' \"$1\"\n{SBATCH}")
-    commands.write("squeue", "echo JOBID; ps -o pid= -p $(cat $(dirname $0)/sbatch.ids) || true")
     old = tmp_path / "out" / "logs" / "pybatsched-1.err"
     old.parent.mkdir(parents=True)
     old.write_text("of an earlier run")
